@@ -274,7 +274,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         chosen = (arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.presets:choose")(
             *chosen
-        )  # a wrong argument is told before the simulator is loaded
+        )  # a wrong argument is reported before the simulator is loaded
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
             preset=arguments.preset,

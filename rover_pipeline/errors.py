@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # what has been made together with others only says so, and need not wait for this library
     from pydantic import ValidationError
 
-#: Characters of a message: a path has up to 4096 bytes, and all else that a message quotes is cut off by `short`.
+#: Characters of a message: a path has up to 4096 bytes, and `short` cuts off all else that is quoted. Layout.
 _MAX_MESSAGE = 6000
-#: Characters of a name that are compared with the known ones.
+#: Characters of a name that are compared with the known ones. Schedule.
 _COMPARED = 100
 #: Set by `--debug`, for the processes of a run too: errors are shown with their tracebacks.
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
@@ -83,7 +83,7 @@ class InTheWayError(RoverError):
     """A file or directory that this program did not make has the path of a result."""
 
 
-class ToldError(RoverError):
+class ReportedError(RoverError):
     """An error of another process, by its message. `passes`: what `may_pass` says of it."""
 
     def __init__(self, message: str, passes: bool = False) -> None:
@@ -122,7 +122,7 @@ _PASSING = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM
 
 
 def require_damage(error: BaseException) -> None:
-    """Raise an error again unless it tells of damaged data: what a disk could not read is not absent or damaged."""
+    """Raise an error again unless it means damaged data: what a disk could not read is not absent or damaged."""
     if _of_the_system(error):
         raise error
 
@@ -138,7 +138,9 @@ def unless_damaged() -> Iterator[None]:
 
 def may_pass(error: BaseException) -> bool:
     """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
-    return error.passes if isinstance(error, ToldError) else not isinstance(error, RoverError) or _of_the_system(error)
+    return (
+        error.passes if isinstance(error, ReportedError) else not isinstance(error, RoverError) or _of_the_system(error)
+    )
 
 
 def _of_the_system(error: BaseException) -> bool:

@@ -4,8 +4,8 @@
 
 evalio hands over measurements one after another, and collects poses after each. `_odom` is a batch: it needs the whole
 recording. Sweeps and the IMU are written into a trace. After the last sweep `_odom` is run on it, and all poses are
-delivered at once. evalio does not tell a pipeline which sweep is the last one. Importing this module therefore wraps
-`evalio.types.Experiment.setup`, so that the measurements tell it. In a loop of your own, call `finish` at the end.
+delivered at once. In evalio a pipeline does not know which sweep is the last one. Importing this module therefore wraps
+`evalio.types.Experiment.setup`, so that the measurements say it. In a loop of your own, call `finish` at the end.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow.ending import end_of_run, forget_failures, say, tell_left
+from rover_pipeline.workflow.ending import end_of_run, forget_failures, say, report_stale
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment
@@ -68,8 +68,8 @@ def targets(rules):
     stamps = FLOW.targets(rules, begins=BEGINS)
     files = EACH.targets(stamps, dry=DRY)
     if BEGINS:
-        FLOW.tell_recalled()
-        tell_left(FLOW)
+        FLOW.report_recalled()
+        report_stale(FLOW)
     if BEGINS and not DRY:
         FLOW.remember_all()
         forget_failures(FLOW, EACH.pending)

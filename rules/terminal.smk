@@ -1,4 +1,4 @@
-# What Snakemake says on the terminal, before it says anything more: what fails is told once, when all is over.
+# What Snakemake says on the terminal, before it says anything more: what fails is reported once, when all is over.
 from snakemake.logging import logger
 
 from rover_pipeline.workflow.jobs import watch

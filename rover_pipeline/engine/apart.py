@@ -14,15 +14,15 @@ from typing import Any
 
 from rover_pipeline.engine import cage
 from rover_pipeline.engine.parallel import single_threaded_pools
-from rover_pipeline.errors import RoverError, ToldError, describe, may_pass
+from rover_pipeline.errors import ReportedError, RoverError, describe, may_pass
 from rover_pipeline.format import place
 from rover_pipeline.format.texts import parse_json
 
-#: Bytes of what a process returns, and places that a message names: those of a thread each.
-_MOST_BYTES, _MOST_PLACES = 1 << 26, 3
+#: Bytes of what a process returns, and places that a message names, one of each thread. Schedule.
+_MAX_BYTES, _MAX_PLACES = 1 << 26, 3
 
 
-class DiedError(ToldError):
+class DiedError(ReportedError):
     """A process was ended. The message says how, and at which sample."""
 
 
@@ -37,7 +37,7 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
 
     Raises:
         DiedError: the process was ended.
-        ToldError: it raised an error.
+        ReportedError: it raised an error.
     """
     place.noted()  # what this process was at before is forgotten
     context = multiprocessing.get_context("fork")
@@ -49,9 +49,9 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
         sender.close()
         try:
             with suppress(EOFError):
-                returned, content = parse_json(receiver.recv_bytes(_MOST_BYTES).decode(), "a process in a cage")
+                returned, content = parse_json(receiver.recv_bytes(_MAX_BYTES).decode(), "a process in a cage")
                 if not returned:
-                    raise told(content)
+                    raise error_from_json(content)
                 return content
         except KeyboardInterrupt:
             process.kill()
@@ -60,7 +60,7 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
             process.join()
     code = process.exitcode or 0
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-    at = ", ".join(place.noted()[:_MOST_PLACES])
+    at = ", ".join(place.noted()[:_MAX_PLACES])
     raise DiedError(
         f"the process that decodes it ended {how}{f' at {at}' if at else ''}: data there, or a file that describes "
         "them, are damaged, or memory ran out",
@@ -68,14 +68,14 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
     )
 
 
-def as_told(error: Exception) -> dict[str, Any]:
-    """An error as JSON, for `told`."""
+def error_as_json(error: Exception) -> dict[str, Any]:
+    """An error as JSON, for `error_from_json`."""
     return {"text": describe(error), "passes": may_pass(error), "shown": "".join(traceback.format_exception(error))}
 
 
-def told(content: dict[str, Any]) -> RoverError:
-    """The error that `as_told` has described."""
-    error = ToldError(content["text"], content["passes"])
+def error_from_json(content: dict[str, Any]) -> RoverError:
+    """The error that `error_as_json` has described."""
+    error = ReportedError(content["text"], content["passes"])
     error.add_note(content["shown"])  # for --debug, and logs
     return error
 
@@ -87,5 +87,5 @@ def _run(sender: Connection, work: Any, before: Any, caches: Iterable[Path], set
         cage.enter([*caches, *before()], **settings)
         outcome = [True, work()]
     except Exception as error:
-        outcome = [False, as_told(error)]
+        outcome = [False, error_as_json(error)]
     sender.send_bytes(json.dumps(outcome).encode())

@@ -20,23 +20,25 @@ from typing import Any
 
 from platformdirs import user_cache_path, user_config_path
 
-#: Landlock's system calls, whose numbers are the same on all processors.
+#: Landlock's system calls, whose numbers are the same on all processors. Layout.
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
-#: Its rights to change something, by the version that brought them. A file can have some of them.
+#: Its rights to change something, by the version that brought them. A file can have some of them. Layout.
 _RIGHTS = {1: 0x1FF2, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _OF_FILES = 1 << 1 | 1 << 14 | 1 << 15
-#: Signals, and abstract sockets, of processes outside; since a version.
+#: Signals, and abstract sockets, of processes outside; since a version. Layout.
 _TO_OTHERS, _SCOPED_SINCE = 3, 6
-#: To make and remove folders, and to move them elsewhere: no file is changed by that.
+#: To make and remove folders, and to move them elsewhere: no file is changed by that. Layout.
 _OF_FOLDERS = 1 << 4 | 1 << 7 | 1 << 13
+#: Options of the system call `prctl`. Layout.
 _KILL_WITH_PARENT, _NO_NEW_PRIVILEGES, _SECCOMP = 1, 38, 22
-#: Of a processor: its number in seccomp, and that of the call `socket`.
+#: Of a processor: its number in seccomp, and that of the call `socket`. Layout.
 _PROCESSORS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-#: Makes sockets too; calls from `_OTHERS` on are of another interface of the same processor.
+#: Makes sockets too; calls from `_OTHERS` on are of another interface of the same processor. Layout.
 _IO_URING, _OTHERS = 425, 0x40000000
+#: What a program of seccomp answers; the error of a refused call is EACCES. Layout.
 _ALLOW, _REFUSE = 0x7FFF0000, 0x0005000D
 #: Seconds of a processor: three times what the longest recordings take. Share of the machine's memory, and bytes that
-#: threads and libraries reserve and never use.
+#: threads and libraries reserve and never use. Schedule.
 _CPU_S, _MEMORY, _RESERVED = 100 * 3600, 0.8, 4 << 30
 
 
@@ -78,10 +80,10 @@ def enter(writable: Iterable[Path], publishes: Iterable[Path] = (), *, network: 
         os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.tempdir)
     memory = _RESERVED + int(_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: _CPU_S, resource.RLIMIT_AS: memory}
-    for kind, most in limits.items():
+    for kind, limit in limits.items():
         hard = resource.getrlimit(kind)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (most, most))
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
     if platform.system() == "Linux":
         _control(_KILL_WITH_PARENT, 9)
         _control(_NO_NEW_PRIVILEGES, 1)
@@ -107,10 +109,10 @@ def _restrict(rights: int, allowed: dict[Path, int]) -> None:
 
 def _refuse_sockets(processor: int, socket: int) -> None:
     """Refuse new sockets of any kind, for TCP, UDP or services of this machine. Pipes to other processes stay."""
-    load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
+    load, equal, is_from, end = 0x20, 0x15, 0x35, 0x06
     program = [
         *((load, 0, 0, 4), (equal, 0, 4, processor)),
-        *((load, 0, 0, 0), (at_least, 2, 0, _OTHERS), (equal, 1, 0, _IO_URING), (equal, 0, 1, socket)),
+        *((load, 0, 0, 0), (is_from, 2, 0, _OTHERS), (equal, 1, 0, _IO_URING), (equal, 0, 1, socket)),
         *((end, 0, 0, _REFUSE), (end, 0, 0, _ALLOW)),
     ]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))

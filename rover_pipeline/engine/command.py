@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from rover_pipeline.engine.apart import DiedError, as_told, run_apart, told
+from rover_pipeline.engine.apart import DiedError, error_as_json, error_from_json, run_apart
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.plan import OURS, Plan
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
-from rover_pipeline.engine.together import Asked, run_together
-from rover_pipeline.errors import ConfigError, RoverError, ToldError, describe, may_pass, show_traceback
+from rover_pipeline.engine.together import ResultRequest, run_together
+from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
@@ -30,8 +30,8 @@ from rover_pipeline.options import InputOptions
 Outcomes = dict[str, StepResult | Exception]
 
 
-class Order(NamedTuple):
-    """What a job is asked for.
+class StepCommand(NamedTuple):
+    """What the command `step` is called with.
 
     Attributes:
         outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
@@ -51,10 +51,12 @@ class Order(NamedTuple):
         return self.outputs[0].parent.name
 
 
-def run_command(order: Order, trace: Path, *, find: Callable[[str], Step], threads: int, log: TextIO | None) -> None:
+def run_command(
+    command: StepCommand, trace: Path, *, find: Callable[[str], Step], threads: int, log: TextIO | None
+) -> None:
     """Make a result in the directory `trace`, and others that the run wants and that are made along with it.
 
-    What becomes of the others is told by their own jobs.
+    Their own jobs report what becomes of the others.
 
     Args:
         find: gives the step of a name.
@@ -63,55 +65,59 @@ def run_command(order: Order, trace: Path, *, find: Callable[[str], Step], threa
         ConfigError: the request is no JSON, or versions differ.
         RoverError: the step failed, or did not make one of its outputs.
     """
-    if {path.parent.parent for path in order.outputs} != {trace} or len({path.parent for path in order.outputs}) > 1:
+    folders = {path.parent for path in command.outputs}
+    if {folder.parent for folder in folders} != {trace} or len(folders) > 1:
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
     plan = Plan.read(trace)
-    job = _Job(order, plan, find, threads, log)
+    job = _Job(command, plan, find, threads, log)
     try:
         outcomes = job.run()
     except DiedError as error:
-        for name in {order.sensor, *plan.outputs}:
+        for name in {command.sensor, *plan.outputs}:
             remove_left(trace / name, partial(discard, trace / name))
-        is_made, several = plan.is_made(order.sensor), len(plan.pass_of(order.sensor)) > 1
+        is_made, several = plan.is_made(command.sensor), len(plan.pass_of(command.sensor)) > 1
         if is_made or several:
             plan.part()
         if several and not is_made:
-            run_command(order, trace, find=find, threads=threads, log=log)
+            run_command(command, trace, find=find, threads=threads, log=log)
             return
-        outcomes = {} if is_made else {order.sensor: ToldError(f"{trace / order.sensor}: {error}", error.passes)}
+        failure = ReportedError(f"{trace / command.sensor}: {error}", error.passes)
+        outcomes = {} if is_made else {command.sensor: failure}
     for name, result in outcomes.items():
         if not isinstance(result, Exception):
             clear_failure(trace, name)
             continue
         record_failure(trace, name, describe(result), may_pass=may_pass(result))
-        if name != order.sensor:
+        if name != command.sensor:
             show_traceback(result)
             traceback.print_exception(result, file=log)
-    if isinstance(made := outcomes.get(order.sensor), Exception):
+    if isinstance(made := outcomes.get(command.sensor), Exception):
         raise made
 
 
 class _Job:
     """A job of one result, and of those that are made along with it."""
 
-    def __init__(self, own: Order, plan: Plan, find: Callable[[str], Step], threads: int, log: TextIO | None) -> None:
+    def __init__(
+        self, own: StepCommand, plan: Plan, find: Callable[[str], Step], threads: int, log: TextIO | None
+    ) -> None:
         self.own, self.plan, self._find, self._threads, self._log = own, plan, find, threads, log
         self.trace = own.outputs[0].parent.parent
-        self._others: list[Order] = []
+        self._others: list[StepCommand] = []
         self._is_done = False
 
     def run(self) -> Outcomes:
         """Work in a cage, unless a step is one of the user, who may do there what they may do."""
-        with suppress(Exception):  # it is told where the result is made
-            _asked(self.own, self.trace)
+        with suppress(Exception):  # it is reported where the result is made
+            _requested(self.own, self.trace)
         pass_of = self.plan.pass_of(self.own.sensor)
         ours = self.own.step.name.startswith(OURS) and all(each.is_ours for each in pass_of.values())
         if not self.trace.is_dir() or not ours:
             self._claim()
             return self._make()
         network = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")).elsewhere
-        made = run_apart(self._told, self._claim, publishes=[self.trace], network=network)
-        return {name: told(each) if "text" in each else StepResult(**each) for name, each in made.items()}
+        made = run_apart(self._make_as_json, self._claim, publishes=[self.trace], network=network)
+        return {name: error_from_json(each) if "text" in each else StepResult(**each) for name, each in made.items()}
 
     def _claim(self) -> list[Path]:
         """Take the locks of all results that are made. Returns what is written to."""
@@ -134,7 +140,7 @@ class _Job:
         for name in () if self._is_done else self.plan.beside(own, claim):
             each = self.plan.outputs[name]
             outputs = (self.trace / name / each.stamp,)
-            self._others.append(Order(self._find(each.step), outputs, each.request, each.version))
+            self._others.append(StepCommand(self._find(each.step), outputs, each.request, each.version))
         names = [*([] if self._is_done else [own]), *(each.sensor for each in self._others)]
         for name in {first, own} - {*names}:
             end_ahead(self.trace / name)
@@ -145,62 +151,64 @@ class _Job:
         """First what shares raw bytes with the own result, together, then the others one by one."""
         if self._is_done:
             return {}
-        orders = [self.own, *self._others]
+        commands = [self.own, *self._others]
         pass_of = self.plan.pass_of(self.own.sensor)
-        together = [each for each in orders if each.sensor in {self.own.sensor, *pass_of}]
-        stages = [together, *([each] for each in orders if each not in together)]
+        together = [each for each in commands if each.sensor in {self.own.sensor, *pass_of}]
+        stages = [together, *([each] for each in commands if each not in together)]
         outcomes: Outcomes = {}
         kept_back: set[str] = set()
         try:
-            for order in self._others and orders:
-                with suppress(Exception):  # modules are loaded before any work begins; an error is told in the work
-                    order.step.load()
+            for command in self._others and commands:
+                with suppress(Exception):  # modules are loaded before any work begins; the work reports an error
+                    command.step.load()
             for stage in stages:
                 ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
                 outcomes |= _make(ready, self.trace, self._threads, self._log) if ready else {}
-                # What is made from a result that failed is not made from an older one. Its own job tells.
+                # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
                 kept_back |= {each.sensor for each in stage} - made
         finally:
             end_ahead()
         return outcomes
 
-    def _told(self) -> dict[str, Any]:
-        made = self._make()
-        return {name: as_told(each) if isinstance(each, Exception) else each._asdict() for name, each in made.items()}
+    def _make_as_json(self) -> dict[str, Any]:
+        return {
+            name: error_as_json(each) if isinstance(each, Exception) else each._asdict()
+            for name, each in self._make().items()
+        }
 
 
-def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> Outcomes:
+def _make(commands: Sequence[StepCommand], trace: Path, threads: int, file: TextIO | None) -> Outcomes:
     """Results, or why they were not made, by the name of the virtual sensor."""
     outcomes: Outcomes = {}
     asked = []
-    for order in orders:
+    for command in commands:
         try:
-            asked.append(_asked(order, trace))
+            asked.append(_requested(command, trace))
         except Exception as error:
-            outcomes[order.sensor] = error
+            outcomes[command.sensor] = error
     dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
     outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
-    for step, outputs, _, _ in orders:
+    for step, outputs, _, _ in commands:
         folder = outputs[0].parent
         result = outcomes[folder.name]
         if isinstance(result, StepResult):
             # What a recording cannot give has a stamp, and says why.
-            needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
+            needed = [path for path in outputs if path.name.startswith(".") or not result.omitted]
             lacking = [path for path in needed if not path.exists()]
             if lacking:
                 text = f"{lacking[0]}: is an output of the rule, but {step.name} did not make it"
                 outcomes[folder.name] = RoverError(text)
                 continue
             made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
-            line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
+            line = f"{folder}: {f'is left out: {result.omitted}' if result.omitted else made}, {result.seconds:.2f} s"
             say(line, sys.stderr, file)
     return outcomes
 
 
-def _asked(order: Order, trace: Path) -> Asked:
+def _requested(command: StepCommand, trace: Path) -> ResultRequest:
     """What the runner is asked for. The recording is linked to the results where it is elsewhere."""
-    step, outputs, request, version = order
+    step, outputs, request, version = command
     if version is not None and version != step.version:
         raise ConfigError(
             f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
@@ -215,4 +223,4 @@ def _asked(order: Order, trace: Path) -> Asked:
         link_trace(recording, trace)
     asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
     stamps = tuple(path.name for path in outputs if path.name.startswith("."))
-    return Asked(step, order.sensor, asked, stamps)
+    return ResultRequest(step, command.sensor, asked, stamps)

@@ -29,9 +29,9 @@ from rover_pipeline.lookup import load
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Items for each thread of the workers that are handed to the scheduler at a time.
+#: Items for each thread of the workers that are handed to the scheduler at a time. Schedule.
 _WINDOW = 32
-#: Seconds between two questions to the scheduler whether it and its workers are still there.
+#: Seconds between two questions to the scheduler whether it and its workers are still there. Schedule.
 _PERIOD = 1.0
 #: Libraries that report a lost connection in many lines of their own.
 _TALKATIVE = ("asyncio", "distributed", "tornado")
@@ -51,11 +51,11 @@ def run(
     except ImportError as error:
         raise MissingExtraError("dask.scheduler", "distributed") from error
     task = _Remote(protocol.pickle.dumps(function), identity(getattr(function, "modules", ())))
-    with _quiet():
-        cluster = load("rover_pipeline.engine.dask_slurm:start")(options) if options.slurm else None
-        address = cluster.scheduler_address if cluster else options.scheduler or ""
-        with _connected(address, options.connect_timeout, cluster.security if cluster else None) as client:
-            yield from _results(_Scheduler(client, address, options), task, items, done, held)
+    _silence()
+    cluster = load("rover_pipeline.engine.dask_slurm:start")(options) if options.slurm else None
+    address = cluster.scheduler_address if cluster else options.scheduler or ""
+    with _connected(address, options.connect_timeout, cluster.security if cluster else None) as client:
+        yield from _results(_Scheduler(client, address, options), task, items, done, held)
 
 
 def _results(
@@ -182,7 +182,7 @@ class _Scheduler:
     def _abandoned(self) -> str:
         if slurm := self.options.slurm:
             return (
-                f"dask.slurm: Slurm had none of the jobs running for {slurm.queue_hours:g} h; `squeue --me` tells why, "
+                f"dask.slurm: Slurm had none of the jobs running for {slurm.queue_hours:g} h; `squeue --me` says why, "
                 "and `dask.slurm.queue_hours` sets the time"
             )
         return (
@@ -238,19 +238,14 @@ def _close(client: Any) -> None:
         client.close(timeout=2)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No lines of Dask on stderr: it would report in many what is raised as one."""
+def _silence() -> None:
+    """No lines of Dask on stderr, until the process ends: it would report in many what is raised as one.
+
+    Its threads still close connections after the work, so that the loggers cannot be given back.
+    """
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _TALKATIVE]
-    loggers = [logging.getLogger(name) for name in {*_TALKATIVE, *names}]
-    before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
-    for logger in loggers:
+    for logger in (logging.getLogger(name) for name in {*_TALKATIVE, *names}):
         logger.handlers, logger.propagate = [logging.NullHandler()], False
-    try:
-        yield
-    finally:
-        for logger, handlers, propagate in before:
-            logger.handlers, logger.propagate = handlers, propagate
 
 
 def _reason(error: BaseException) -> str:

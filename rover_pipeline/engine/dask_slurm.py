@@ -21,7 +21,7 @@ from typing import Any
 from rover_pipeline.engine.options import DaskOptions, SlurmWorkers
 from rover_pipeline.errors import MissingExtraError, RoverError, short_text
 
-#: Seconds after which a worker whose scheduler is gone ends.
+#: Seconds after which a worker whose scheduler is gone ends. Schedule.
 _ORPHAN_S = 60
 #: Clusters that run, by what they were asked for as: a process has one, which all its work shares.
 _clusters: dict[str, Any] = {}

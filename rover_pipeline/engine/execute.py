@@ -35,7 +35,7 @@ class StepResult(NamedTuple):
     samples: int
     invalid: int
     seconds: float
-    left_out: str = ""
+    omitted: str = ""
 
 
 @dataclass
@@ -68,17 +68,17 @@ def run_step(
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
     """
-    making = Making(step, trace, sensor, request, stamps, log)
-    with named_if_not_written(making.path), making:
-        if making.finished is None:
-            making.open()
-            making.make(threads, dask or DaskOptions())
-            making.commit()
-    return making.result
+    step_run = StepRun(step, trace, sensor, request, stamps, log)
+    with named_if_not_written(step_run.path), step_run:
+        if step_run.finished is None:
+            step_run.open()
+            step_run.make(threads, dask or DaskOptions())
+            step_run.commit()
+    return step_run.result
 
 
-class Making:
-    """A result while it is made. Use it as a context manager, which holds the lock on the result.
+class StepRun:
+    """One run of a step, which makes a result. Use it as a context manager, which holds the lock on the result.
 
     Then `open`, `make`, `commit`. For a step that is made together with others (`together.py`), `begin` and `append`
     stand for `make`. When the block ends without `commit`, nothing is left behind.
@@ -92,7 +92,7 @@ class Making:
         task: the step with its opened inputs.
         invalid, corrupt: frames that are not valid, and that could not be decoded.
         measured, warnings: for the provenance.
-        left_out: why there are no files; "" = there are, or the step makes channels.
+        omitted: why there are no files; "" = there are, or the step makes channels.
 
     Raises:
         RoverError: the options are wrong, or the recording's sensors are of a kind that the step cannot take.
@@ -120,7 +120,7 @@ class Making:
         self.invalid = self.corrupt = 0
         self.measured: dict[str, Any] = {}
         self.warnings: list[str] = []
-        self.left_out = ""
+        self.omitted = ""
 
     def __enter__(self) -> Self:
         self._writer.__enter__()
@@ -165,7 +165,7 @@ class Making:
                 "measured": self.measured,
                 "notes": [*inputs.notes, *self.warnings],
                 **({"products": [*self.step.products]} if self.step.products else {}),
-                **({LEFT_OUT: self.left_out} if self.left_out else {}),
+                **({LEFT_OUT: self.omitted} if self.omitted else {}),
                 "packages": versions(),
                 "time": {
                     "started": self._started.isoformat(timespec="seconds"),
@@ -174,7 +174,7 @@ class Making:
                 },
             }
         )
-        self.finished = StepResult(inputs.count, self.invalid, seconds, self.left_out)
+        self.finished = StepResult(inputs.count, self.invalid, seconds, self.omitted)
 
     @property
     def result(self) -> StepResult:
@@ -233,7 +233,7 @@ class Making:
         try:
             returned, readable = self._call(threads, dask)
         except UnfitError as error:
-            self.left_out = str(error)
+            self.omitted = str(error)
             return
         declared = self.task.step.products
         if set(returned) != set(declared):

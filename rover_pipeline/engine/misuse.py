@@ -1,4 +1,4 @@
-"""What can be wrong with a declaration of a step, told when its module is imported and not when a job fails."""
+"""What can be wrong with a declaration of a step: an error when its module is imported, not when a job fails."""
 
 from __future__ import annotations
 

@@ -32,15 +32,15 @@ from rover_pipeline.lookup import load
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Items that each worker does before results are handed on: enough that workers seldom wait for one another.
+#: Items that each worker does before results are handed on: enough that workers seldom wait for one another. Schedule.
 _WINDOW = 16
-#: Most frames of a range, however small they are: what a function makes of each may take more than the frame.
-_MOST_FRAMES = 512
+#: Maximum number of frames of a range, even of small frames: what a function makes of each may be larger. Schedule.
+_MAX_FRAMES = 512
 
 
 def frame_ranges(count: int, frame_bytes: int, options: DaskOptions, threads: int) -> list[tuple[int, int]]:
     """Split `count` frames into ranges of at most `options.chunk` bytes, at least four for every thread."""
-    size = max(1, min(options.chunk // max(1, frame_bytes), math.ceil(count / (4 * threads)), _MOST_FRAMES))
+    size = max(1, min(options.chunk // max(1, frame_bytes), math.ceil(count / (4 * threads)), _MAX_FRAMES))
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 

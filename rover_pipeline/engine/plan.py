@@ -24,7 +24,7 @@ from rover_pipeline.format.provenance import files_of, read_provenance
 from rover_pipeline.format.stale import changed_inputs
 from rover_pipeline.format.texts import read_json
 
-#: Tells the jobs of a run the folder of its plans.
+#: Names the folder of the plans of a run, for its jobs.
 PLAN_VARIABLE = "ROVER_PIPELINE_PLAN"
 #: Begins the dotted names of this package's functions.
 OURS = "rover_pipeline."
@@ -36,7 +36,7 @@ class Planned(NamedTuple):
     Attributes:
         step: name of the step, as `rover-pipeline step` takes it.
         stamp: name of the file that is published with the result.
-        request, version: see `command.Order`.
+        request, version: see `command.StepCommand`.
         source: directory of the raw sensors.
         identity: what the provenance of the new result will say, as far as the run knows it before.
         before: `time` in the provenance of the result that was there when the run began; None = there was none.
@@ -194,7 +194,7 @@ def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
     """The opened log of a job that makes `result`. An error goes there with its traceback, and on to who has called.
 
     Raises:
-        SystemExit: after an error in a job of a run, which tells the reason at its end.
+        SystemExit: after an error in a job of a run, which gives the reason at its end.
     """
     if log is None:
         yield None
@@ -210,5 +210,5 @@ def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
             if PLAN_VARIABLE not in os.environ:
                 raise
             show_traceback(error)
-            print(f"{result}: failed; why is told at the end", file=sys.stderr)
+            print(f"{result}: failed; the end of the run says why", file=sys.stderr)
             raise SystemExit(1) from error

@@ -13,12 +13,13 @@ from tqdm import tqdm
 
 from rover_pipeline.errors import printable
 
+#: Seconds between two lines of a log. Schedule.
 _LINE_EVERY_S = 10.0
 _LINE = "{desc}: {percentage:3.0f} %, {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left"
 
 
-#: Bars of processes that share a terminal, one below the other.
-_MOST_BARS = 8
+#: Bars of processes that share a terminal, one below the other. Layout.
+_MAX_BARS = 8
 #: Goes to the begin of the line, and clears all that is below it: bars, which appear again.
 _CLEAR = "\r\033[J"
 
@@ -88,7 +89,7 @@ def _line_of_terminal(stream: TextIO) -> Iterator[int | None]:
         return
     line = 0
     with suppress(OSError):  # no lock can be had: all show theirs in one line
-        for line in range(_MOST_BARS):
+        for line in range(_MAX_BARS):
             with suppress(BlockingIOError):
                 fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, line)
                 break

@@ -32,7 +32,7 @@ OPTIONAL = "?"
 #: Stands for every raw sensor in a reference, and for every channel in `outputs`.
 EVERY = "*"
 EVERY_FILE = "*/*"  # in `reads`: every file of the sensors and of the other results
-#: Sizes of the axes that always have the same size.
+#: Sizes of the axes that always have the same size. Layout.
 _SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
 
 Reference = str | tuple[str, ...]
@@ -109,7 +109,7 @@ class Rate(NamedTuple):
     frames: int = 6
 
 
-#: Poses, times, velocities, the page, steps of users: their time is that of starting a process.
+#: Poses, times, velocities, the page, steps of users: their time is that of starting a process. Schedule.
 SMALL = Rate(("imu",), 50, 1.0)
 
 
@@ -401,12 +401,12 @@ def step(
         check_words(name, more, [*{each.name for each in fields(Step)} - {*groups}, *words["run"], *words["shown"]])
         parameters = signatures.signature(function, eval_str=True).parameters
         sections = (section,) if isinstance(section, str) else tuple(section)
-        left_out = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
+        with_default = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
 
         def marked(references: Mapping[str, Any] | None) -> dict[str, Any]:
             # Arguments with a default say that they are optional: the declaration says it in its own way.
             given = references or {}
-            return {name: _optional(entry) if name in left_out else entry for name, entry in given.items()}
+            return {name: _optional(entry) if name in with_default else entry for name, entry in given.items()}
 
         nearest = more.pop("nearest", None)
         check_arguments(

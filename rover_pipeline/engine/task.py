@@ -24,7 +24,8 @@ from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.options import Options
 
-#: Numbers of frames that a step's `inspect` and `prepare` are called with.
+#: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
+#: the same in all of a recording. Tuned: by hand.
 _INSPECTED, _PREPARED = 4, 16
 
 

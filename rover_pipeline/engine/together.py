@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from rover_pipeline.engine.execute import Making, Request, StepResult, start_collector
+from rover_pipeline.engine.execute import Request, StepResult, StepRun, start_collector
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
@@ -24,7 +24,7 @@ from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import named_if_not_written
 
 
-class Asked(NamedTuple):
+class ResultRequest(NamedTuple):
     """A result that is asked for; see `run_step`."""
 
     step: Step
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 def run_together(
-    asked: Sequence[Asked],
+    asked: Sequence[ResultRequest],
     trace: Path,
     *,
     threads: int = 1,
@@ -61,7 +61,7 @@ def run_together(
         passes = _passes(members)
         for each in passes.values():
             for member in each:
-                member.attempt(member.making.begin)
+                member.attempt(member.step_run.begin)
         del looked
         start_collector()
         together = [member for each in passes.values() for member in each]
@@ -69,10 +69,10 @@ def run_together(
             _run_pass(each, threads, spread, log)
         for member in _alive(members):
             if member not in together:
-                member.attempt(partial(member.making.make, threads, spread))
+                member.attempt(partial(member.step_run.make, threads, spread))
         for member in _alive(members):
-            member.attempt(member.making.commit)
-        return {member.asked.sensor: member.error or member.making.result for member in members}
+            member.attempt(member.step_run.commit)
+        return {member.asked.sensor: member.error or member.step_run.result for member in members}
     finally:
         for member in members:
             member.close()
@@ -82,13 +82,13 @@ class _Member:
     """One of the results, as far as it got.
 
     Attributes:
-        making: once it is opened.
+        step_run: once it is opened.
         error: why it is not made; None = it did not fail.
     """
 
-    making: Making
+    step_run: StepRun
 
-    def __init__(self, asked: Asked, trace: Path) -> None:
+    def __init__(self, asked: ResultRequest, trace: Path) -> None:
         self.asked, self.trace = asked, trace
         self.error: Exception | None = None
         self._locked = False
@@ -110,28 +110,28 @@ class _Member:
 
     def open(self, log: TextIO | None, digests: dict[Any, Any], blocks: Blocks, shared: Shared) -> None:
         step, sensor, request, stamps = self.asked
-        self.making = Making(step, self.trace, sensor, request, stamps, log)
-        self.making.__enter__()
+        self.step_run = StepRun(step, self.trace, sensor, request, stamps, log)
+        self.step_run.__enter__()
         self._locked = True
-        if self.making.finished is None:
-            self.making.open(digests, *((blocks, shared) if self.making.step.in_pass else ()))
+        if self.step_run.finished is None:
+            self.step_run.open(digests, *((blocks, shared) if self.step_run.step.in_pass else ()))
 
     def close(self) -> None:
         if self._locked:
             self._locked = False
-            self.making.__exit__(None, None, None)
+            self.step_run.__exit__(None, None, None)
 
 
 def _alive(members: Sequence[_Member]) -> list[_Member]:
     """Those that did not fail and are not finished."""
-    return [member for member in members if member.error is None and member.making.finished is None]
+    return [member for member in members if member.error is None and member.step_run.finished is None]
 
 
 def _passes(members: Sequence[_Member]) -> dict[tuple[str, Path, int], list[_Member]]:
     """Members that are made together: of one name, from the same channel, and of the same number of frames."""
     passes: dict[tuple[str, Path, int], list[_Member]] = {}
     for member in _alive(members):
-        step, inputs = member.making.step, member.making.task.inputs
+        step, inputs = member.step_run.step, member.step_run.task.inputs
         if step.in_pass and inputs.channels:
             first = next(iter(inputs.channels.values()))
             passes.setdefault((step.run.shares, first.path, inputs.count), []).append(member)
@@ -143,8 +143,8 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
     members = _alive(members)
     if not members:
         return
-    tasks = [member.making.task for member in members]
-    count, label = tasks[0].inputs.count, members[0].making.label
+    tasks = [member.step_run.task for member in members]
+    count, label = tasks[0].inputs.count, members[0].step_run.label
     if others := len(members) - 1:
         label += f" and {others} more"
     # Members read the same channels.
@@ -163,14 +163,14 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
                         work.failed.add(number)
                         member.fail(part.error)
                     elif part is not None:
-                        member.attempt(partial(member.making.append, part))
+                        member.attempt(partial(member.step_run.append, part))
                 if all(member.error for member in members):
                     return
     except Exception as error:  # of the executor: it concerns all of them
         for member in members:
             member.fail(error)
     for member in members:
-        member.attempt(member.making.end)
+        member.attempt(member.step_run.end)
 
 
 class _Pass:

@@ -1,1 +1,1 @@
-"""What Snakemake is told: recordings, targets, inputs of rules, and how it is started."""
+"""What Snakemake is given: recordings, targets, inputs of rules, and how it is started."""

@@ -62,10 +62,10 @@ def _step(arguments: argparse.Namespace) -> int:
         if not is_done(arguments.trace, arguments.output):  # else the job that made it has said so
             with _for_work():
                 step = _find_step(arguments.name)
-                order = load("rover_pipeline.engine.command:Order")
-                order = order(step, tuple(arguments.output), arguments.request, arguments.step_version)
+                command = load("rover_pipeline.engine.command:StepCommand")
+                command = command(step, tuple(arguments.output), arguments.request, arguments.step_version)
                 run_command = load("rover_pipeline.engine.command:run_command")
-                run_command(order, arguments.trace, find=_find_step, threads=arguments.threads, log=log)
+                run_command(command, arguments.trace, find=_find_step, threads=arguments.threads, log=log)
     return 0
 
 

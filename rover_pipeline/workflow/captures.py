@@ -22,7 +22,7 @@ from rover_pipeline.lookup import load
 _ENDINGS = {".osf": "ouster", ".pcap": "pcap", ".bag": "ros", ".mcap": "ros", ".db3": "ros"}
 #: Files and folders that a folder is known by.
 _FOLDERS = {"metadata.yaml": "ros", "velodyne_points": "kitti", "image_00": "kitti", "image_02": "kitti"}
-#: Packets of a capture that are looked at.
+#: Number of packets of a capture that are looked at: other devices may have sent the first ones. Tuned: by hand.
 _PACKETS = 1000
 
 
@@ -87,7 +87,7 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
 
 
 def _is_from(trace: Path, capture: Path) -> bool:
-    """Whether a recording was made from a capture as it is now, as its `config.yaml` and the fingerprints tell."""
+    """Whether a recording was made from a capture as it is now, as its `config.yaml` and the fingerprints say."""
     path = trace / CONFIG
     origins = parse_collection(read_text(path, MAX_YAML_BYTES), str(path)).get("imported") if path.is_file() else None
     for origin in origins if isinstance(origins, list) else [origins]:

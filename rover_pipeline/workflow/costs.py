@@ -16,9 +16,9 @@ from rover_pipeline.engine.step import SMALL, Rate
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.table import TABLE
 
-#: Seconds that every step takes to start and to be planned.
+#: Seconds that every step takes to start and to be planned. Schedule.
 _START_S = 2.0
-#: Memory of Snakemake beside the steps, MB, and what an estimate is multiplied with.
+#: Memory of Snakemake beside the steps, MB, and what an estimate is multiplied with. Schedule.
 _SNAKEMAKE_MB = 250
 _MARGIN = 1.4
 

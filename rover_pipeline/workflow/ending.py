@@ -25,7 +25,7 @@ from rover_pipeline.workflow.recording_job import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
 _REPORT = "_report"
-#: Lines of a list that are shown on the terminal.
+#: Lines of a list that are shown on the terminal. Layout.
 _SHOWN = 40
 
 
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
-    """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
+    """Report what failed and why, and make the pages that were withheld. Returns the exit status of the run.
 
     Args:
         each: the jobs of a run that plans one for each recording.
@@ -49,7 +49,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
     remarks = []
     for trace, name in ((trace, name) for trace, names in sorted(flow.wanted.items()) for name in names):
-        if not (reason := _left_out(trace, f"_{name}")):
+        if not (reason := _why_omitted(trace, f"_{name}")):
             continue
         row = Row(str(trace), f"_{name}", reason)
         if name in flow.config.outputs:  # what was asked for by its name is not there
@@ -115,29 +115,31 @@ def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None
         made |= {WHOLE} if trace not in pending else set()
         for each in read_failures(trace):
             # What was asked for by its name may still not be there.
-            if each.output in made and not (each.output[1:] in flow.config.outputs and _left_out(trace, each.output)):
+            if each.output in made and not (
+                each.output[1:] in flow.config.outputs and _why_omitted(trace, each.output)
+            ):
                 clear_failure(trace, each.output)
 
 
-def _left_out(trace: Path, output: str) -> str:
+def _why_omitted(trace: Path, output: str) -> str:
     """Why a result says that its recording cannot give it; "" where it does not."""
     if output not in TABLE or not TABLE[output].products or output == _REPORT:
         return ""
     try:
         return left_out(read_provenance(trace / output))
     except (RoverError, OSError):
-        return ""  # whatever needs it tells that it is damaged
+        return ""  # whatever needs it reports that it is damaged
 
 
 def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
-    """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
+    """The outputs that were not made. A job that was killed reported nothing: what is known of it is kept.
 
     Args:
         markers: file of each job that makes all of a recording, which is not empty where it failed -> the directory of
             its results.
     """
-    told = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
-    rows = [Row(str(trace), each.output, each.reason) for trace, each in told]
+    reported = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
+    rows = [Row(str(trace), each.output, each.reason) for trace, each in reported]
     known = {(row.recording, row.output) for row in rows} | {(row.recording, WHOLE) for row in rows}
     unsaid = [path for path in markers if os.path.isfile(path) and os.path.getsize(path)]
     for job in [*failed, *(FailedJob(WHOLE, (path,), (), "its marker says so") for path in unsaid)]:
@@ -194,7 +196,7 @@ def say(title: str, lines: Sequence[str]) -> None:
     print(printable("\n  ".join([f"rover-pipeline: {title}", *shown])), file=sys.stderr)
 
 
-def tell_left(flow: Flow) -> None:
+def report_stale(flow: Flow) -> None:
     """Name the results that a run leaves stale, and the command that makes them again, in a line for a recording."""
     lines = []
     for results in flow.wanted:
@@ -214,7 +216,7 @@ def left_stale(flow: Flow, results: Path) -> list[str]:
     there = {name[1:] for name in (os.listdir(results) if results.is_dir() else ()) if name.startswith("_")}
     others = there - {*flow.wanted[results]}
     for name in (f"_{each}" for each in others - (flow.reach(results) if others else set())):
-        with suppress(RoverError):  # `check` tells of what is damaged
+        with suppress(RoverError):  # `check` reports what is damaged
             result = results / name
             if not (provenance := read_provenance(result)) or is_source(provenance):
                 continue

@@ -48,7 +48,7 @@ class Exports:
         return lambda wildcards: [path for results in self.flow.traces for path in self._files(name, results)]
 
     def makes(self, name: str) -> str:
-        """Output of a rule: the stamp of the dataset, whose name tells the options."""
+        """Output of a rule: the stamp of the dataset, whose name depends on the options."""
         request = json.dumps([self._options_and_splits(name), DATASETS[name].version], sort_keys=True)
         digest = hashlib.blake2b(request.encode(), digest_size=6).hexdigest()
         return str(self.root / name / f"{STAMP}{digest}")

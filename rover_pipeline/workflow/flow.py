@@ -65,7 +65,7 @@ class Flow(Worlds):
         Args:
             values: of the configuration.
             folder: that relative paths start from; None = the working directory.
-            locate: False = look for no recordings, in a job that is told its own one.
+            locate: False = look for no recordings, in a job that is given its own one.
             typed: what of the values the user gave on the command line, even if it is the default.
         """
         super().__init__(values, typed)
@@ -118,8 +118,8 @@ class Flow(Worlds):
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
 
-        Its stamp tells the options, so that other options are another output: they are noticed from any working
-        directory, not only where Snakemake remembers what it did.
+        The name of its stamp depends on the options, so that other options are another output: they are noticed from
+        any working directory, not only where Snakemake remembers what it did.
         """
         self.declared.append(name)
         return [self.declare(name)]
@@ -179,7 +179,7 @@ class Flow(Worlds):
             try:
                 files += self.of(results)._targets_of(results, asked, begins)
             except RoverError as error:
-                if not several:  # one bad recording among others is told at the end
+                if not several:  # one bad recording among others is reported at the end
                     raise
                 self.refused.append(str(error))
                 self.wanted.pop(results, None)
@@ -196,7 +196,7 @@ class Flow(Worlds):
             if asked[name] and name not in possible:
                 raise ConfigError(f"{source}: {self.needs_of.lacking(name, results)}, which the output {name!r} needs")
         if begins:
-            self.needs_of.tell(possible, [name for name in asked if name not in possible], results)
+            self.needs_of.report(possible, [name for name in asked if name not in possible], results)
         self.wanted[results] = possible
         if not self.needs_of.anything(possible, results) and not any(asked[name] for name in possible):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
@@ -242,7 +242,7 @@ class Flow(Worlds):
                 self._withdraw_untrue(results, f"_{name}")
 
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
-        """Remove the stamp of a result that is not what it says any more, and tell why."""
+        """Remove the stamp of a result that is not what it says any more, and say why."""
         stamp = results / sensor / self.made[sensor]
         declared = self.inputs.get(sensor)
         step = declared.step_of(results) if declared else self.steps[sensor]

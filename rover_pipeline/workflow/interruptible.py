@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Time between two looks at processes that are ending, s.
+#: Time between two looks at processes that are ending, s. Schedule.
 _LOOK_S = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Which jobs of a run failed, as Snakemake's log tells, and what of that log is not shown.
+"""Which jobs of a run failed, as Snakemake's log says, and what of that log is not shown.
 
 A step shows its progress, and says in one line what it made or what is wrong. Snakemake would print a dozen lines about
 each job around that, and of one that failed the whole command, with all options as JSON. Its own log file,
@@ -58,7 +58,7 @@ class JobWatch(logging.Filter):
         event, said = _event(record), vars(record)
         if event == "job_error":
             outputs, logs = (tuple(map(str, said.get(name) or ())) for name in ("output", "log"))
-            # A group tells of all its jobs, and then of each of them. `rule_msg` is the executor's message.
+            # A group reports all its jobs, and then each of them. `rule_msg` is the executor's message.
             number, message = said.get("jobid", -1), str(said.get("rule_msg") or "")
             self.failed[number] = FailedJob(str(said.get("rule_name")), outputs, logs, message)
         elif event == "job_finished":

@@ -1,6 +1,6 @@
 """How Snakemake is started on the workflow that comes with the package, and the profiles that come with it.
 
-What is wrong with a command is told before: Snakemake takes seconds to tell the same.
+What is wrong with a command is reported before: Snakemake takes seconds to report the same.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from rover_pipeline.workflow.interruptible import run_group
 from rover_pipeline.workflow.memory import nested
 from rover_pipeline.workflow.rule_inputs import refusal
 
-#: Recordings that are looked into. Those of a folder, or more of them, are looked into by the run.
-_MOST = 8
+#: Maximum number of recordings that are looked into. Those of a folder, or more, are looked into by the run. Schedule.
+_MAX_RECORDINGS = 8
 
 
 def workflow_folder() -> Path:
@@ -240,7 +240,7 @@ def require_possible(given: Sequence[str], values: Mapping[str, Any], profile: P
     _require_executor(profile)
     flow_type, find = load("rover_pipeline.workflow.flow:Flow"), load("rover_pipeline.table:asked_outputs")
     here, table = Path.cwd(), load("rover_pipeline.table:TABLE")
-    alone = len(given) <= _MOST and all(os.path.isdir(path) and is_trace(Path(path)) for path in given)
+    alone = len(given) <= _MAX_RECORDINGS and all(os.path.isdir(path) and is_trace(Path(path)) for path in given)
     flow = flow_type({**values, "traces": list(given)}, here, locate=alone)
     if flow.config.extra_rules:
         return  # which outputs there are only Snakemake knows

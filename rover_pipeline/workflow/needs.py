@@ -97,12 +97,12 @@ class Needs:
             has_page and bool(Trace(self.flow.source(results)).sensors())
         )
 
-    def tell(self, names: Sequence[str], left_out: Sequence[str], results: Path) -> None:
+    def report(self, names: Sequence[str], omitted: Sequence[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind, and
         which sensors the others take to be where the lidar is, because nothing says where they are."""
         flow, source = self.flow, self.flow.source(results)
         unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
-        for name in left_out:
+        for name in omitted:
             if (reason := self.lacking(name, results)) in unfit:
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
         # The odometry estimates how the IMU is mounted.
@@ -116,8 +116,8 @@ class Needs:
         with suppress(RoverError):  # the step says what is wrong with it
             if unknown := [each for each in sorted(needed) if notes_of(each, rig=flow.config.rig, recorded=text)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
-                told = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
-                print(f"rover-pipeline: {source}: {told}", file=sys.stderr)
+                text = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
+                print(f"rover-pipeline: {source}: {text}", file=sys.stderr)
 
     def _unfit(self, name: str, results: Path) -> str:
         declared = self.flow.inputs.get(f"_{name}")

@@ -1,4 +1,4 @@
-"""What the jobs of a run are told: what the run wants of each recording, and what one job may make along with its own.
+"""What the jobs of a run are given: what the run wants of each recording, and what one job may make along with its own.
 
 A pass makes the outputs that share the raw bytes of a recording. Brief steps are those whose work is shorter than the
 start of a process: poses and times, and nearly all steps of a recording of seconds. Each output has its own rule, stamp
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.step import Run, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.table import TABLE
@@ -29,10 +29,10 @@ from rover_pipeline.workflow.stamps import made_by
 #: Folder of the plans of a run, in the working directory.
 RUNS = Path(".snakemake", "plans")
 #: A recording is short where all that has to be made of it takes less than this, s of one processor: as long as a few
-#: processes take to start.
+#: processes take to start. Schedule.
 _SHORT_S = 5.0
-#: Steps that need more memory than this, MB, have a process of their own.
-_MOST_MB = 1000
+#: Steps that need more memory than this, MB, have a process of their own. Schedule.
+_MAX_MB = 1000
 
 
 class Plans:
@@ -108,7 +108,7 @@ class Plans:
         # A rule that lists its inputs by itself may read what no plan knows.
         if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
             return False
-        fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MOST_MB
+        fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
 
     def is_short(self, results: Path) -> bool:
@@ -143,22 +143,23 @@ class Plans:
             cores: of this machine; None = the job runs on another one.
         """
         flow, sensor = self.flow, f"_{getattr(wildcards, 'product', '')}"
-        step = flow.steps.get(sensor) or Step("", 0)  # a dataset has none
+        step = flow.steps.get(sensor)
+        run = step.run if step else Run()  # a dataset is made by no step
         if cores is None:
-            return step.run.threads
-        results = flow.results(wildcards.trace) if step.function else None
+            return run.threads
+        results = flow.results(wildcards.trace) if step else None
         if flow.config.traces is None or (results and self._is_brief(sensor, results)):
             return 1  # seconds of data
-        if step.run.first:
-            return step.run.threads
+        if run.first:
+            return run.threads
         alone = len(flow.traces) == 1
-        if alone and results and not step.run.waits_for_all:
+        if alone and results and not run.waits_for_all:
             asked = [flow.steps[f"_{name}"] for name in flow.reach(results) if f"_{name}" in flow.steps]
             others = [
                 each for each in asked if each.run.threads > 1 and not each.run.first and not each.run.waits_for_all
             ]
             alone = len({each.run.shares or each.sensor for each in others}) < 2
-        return max(1, min(step.run.threads, cores if alone else cores // 2))
+        return max(1, min(run.threads, cores if alone else cores // 2))
 
     def finish(self) -> None:
         """Remove what only this run needed."""

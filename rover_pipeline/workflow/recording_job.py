@@ -16,12 +16,13 @@ from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.workflow.launch import local_arguments, python, workflow_folder
 
-#: Tells the jobs of a run that plans one for each recording its folder.
+#: Names the folder of a run that plans one job for each recording, for these jobs.
 RUN_VARIABLE = "ROVER_PIPELINE_RUN"
 #: In it: the configuration of the run, and the directory of each recording that is not that of its results.
 OPTIONS, SOURCES = "options.json", "sources.json"
 #: Name under which the failure of a recording's job as a whole is kept.
 WHOLE = "recording"
+#: Maximum size of a file of the run, and of a log. Schedule.
 _MAX_BYTES = 1 << 28
 #: Begins the line of an error of ours.
 _OURS = "rover-pipeline: "
@@ -37,7 +38,7 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
     Args:
         run: folder of the run, which has its options and the sources of the recordings.
         trace: directory of the results.
-        marker: file that tells that the job ended; it is empty where all was made.
+        marker: file that is there once the job ended; it is empty where all was made.
         log: of all steps' messages.
     """
     source = parse_json(read_text(run / SOURCES, _MAX_BYTES), str(run / SOURCES)).get(str(trace))
@@ -54,7 +55,7 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
         failed = _failures(trace, started)
     else:
         clear_failure(trace, WHOLE)
-    how = "failed; why is told at the end" if status else "done"
+    how = "failed; the end of the run says why" if status else "done"
     print(f"{trace}: {how}, {time.time() - started:.0f} s", file=sys.stderr)
     if status and (not failed or any(each.may_pass for each in failed)):
         return 1

@@ -29,11 +29,11 @@ from rover_pipeline.workflow.recording_job import OPTIONS, RUN_VARIABLE, SOURCES
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")
-#: Recordings above which each is one job on one machine too. Below, planning all steps takes seconds.
+#: Recordings above which each is one job on one machine too. Below, planning all steps takes seconds. Schedule.
 _FEW = 50
 _MAX_THREADS = 4
-#: Added to the estimate of a Slurm job, minutes: nobody knows how loaded a node is.
-_LEAST_MINUTES = 20
+#: Added to the estimate of a Slurm job, minutes: nobody knows how loaded a node is. Schedule.
+_MIN_MINUTES = 20
 
 
 class RecordingJobs:
@@ -116,7 +116,7 @@ class RecordingJobs:
 
     def minutes(self, wildcards: Any, attempt: int = 1, threads: int = 1) -> int:
         """Time that a job asks for: several times the estimate, for nodes differ, and more in a retry."""
-        return attempt * (_LEAST_MINUTES + round(4 * self._cost(wildcards).seconds / 60 / max(1, min(threads, 2))))
+        return attempt * (_MIN_MINUTES + round(4 * self._cost(wildcards).seconds / 60 / max(1, min(threads, 2))))
 
     def _cost(self, wildcards: Any) -> Cost:
         return self.cost(self.flow.results(wildcards.trace))
@@ -128,7 +128,7 @@ class RecordingJobs:
             found = self._costs[results] = cost_of(self.flow.source(results), [f"_{name}" for name in names])
         return found
 
-    # --- What is told ----------------------------------------------------------------------------------------------
+    # --- What is shown ---------------------------------------------------------------------------------------------
 
     def forecast(self) -> list[str]:
         """Lines about what a run would make: outputs, bytes and hours of processors."""
@@ -144,7 +144,7 @@ class RecordingJobs:
         ]
 
     def _write(self) -> None:
-        """Tell the jobs of this run their options and sources. They are too long for a command line."""
+        """Write the options and sources of this run for its jobs. They are too long for a command line."""
         self.folder.mkdir(parents=True)
         # Only what was given: each job takes the rest from what its recording remembers.
         given = {**nested(self.flow.given), "extra": self.flow.config.extra}

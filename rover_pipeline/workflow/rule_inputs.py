@@ -137,7 +137,7 @@ def sensor_files(flow: Flow, sensor: str, channels: Iterable[str], results: Path
     folder = f"{source}/{sensor}"
     if flow.is_demo(results):
         return [f"{folder}/{META}"]
-    # The companion index of a compressed channel, and a sidecar, change a result as much as the channel does.
+    # The index beside a compressed channel, and a sidecar, change a result as much as the channel does.
     names = [*channels, *(f"{name}_i" for name in channels), f"{sensor}.json"]
     present = [META, *(name for name in names if os.path.exists(f"{folder}/{name}"))]
     # Published traces keep a channel of some raw sensors in a copy of the sensor: see `Trace.source`.

@@ -2,8 +2,8 @@
 
 The stamp `_name/.options-DIGEST`, an empty file, is the only output of a rule. Snakemake removes the outputs of a job
 before it starts the job; so it removes a stamp, and the older result stays until a new one is whole. The name of a
-stamp tells the options. It vouches for what `provenance.json` tells: the step, its version, the inputs and the files. A
-stamp that is no longer true is removed when a run begins, whatever the times of the files are.
+stamp depends on the options. It vouches for what `provenance.json` says: the step, its version, the inputs and the
+files. A stamp that is no longer true is removed when a run begins, whatever the times of the files are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
         source: directory of the raw sensors.
 
     Raises:
-        FormatError: a file cannot be read, so that nobody can tell.
+        FormatError: a file cannot be read, so that nobody knows.
     """
     if not os.path.lexists(stamp):
         return ""
@@ -48,7 +48,7 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
         if len(known) < len(provenance["inputs"]):
             raise KeyError
     except (KeyError, TypeError, AttributeError, FormatError):
-        return f"its {PROVENANCE} does not tell what it was made from"
+        return f"its {PROVENANCE} does not say what it was made from"
     lacking = sorted(name for name in files_of(provenance) if not os.path.lexists(stamp.parent / name))
     if lacking or stamp.is_symlink():
         return f"{lacking[0] if lacking else stamp.name} is missing"

@@ -51,7 +51,8 @@ class Worlds:
         self._before: dict[Path, dict[str, Any]] = {}
 
     def recall(self, traces: dict[Path, Path], refused: list[str]) -> None:
-        """Take what recordings remember. One whose memory cannot be used is taken from `traces`, and told.
+        """Take what recordings remember. One whose memory cannot be used is removed from `traces` and added to
+        `refused`.
 
         Raises:
             RoverError: it is the only recording.
@@ -71,7 +72,7 @@ class Worlds:
         self.mixed = any(each != first for each in others)
         self.config = self.config if self.mixed else self._configured(first)
 
-    def tell_recalled(self) -> None:
+    def report_recalled(self) -> None:
         """Say which options are taken from recordings."""
         groups: dict[str, list[Path]] = {}
         for results, known in self._remembered.items():
@@ -80,8 +81,8 @@ class Worlds:
         for text, (first, *others) in groups.items():
             if text:
                 whose = f"{first} and {len(others)} more remember" if others else f"{first} remembers"
-                told = f"{whose} options: {short_text(text, 300)} (--reset-config forgets them)"
-                print(f"rover-pipeline: {told}", file=sys.stderr)
+                text = f"{whose} options: {short_text(text, 300)} (--reset-config forgets them)"
+                print(f"rover-pipeline: {text}", file=sys.stderr)
 
     def remember(self, results: Path) -> None:
         """Keep the options of a recording with its results."""
@@ -89,8 +90,8 @@ class Worlds:
             self._before.setdefault(results, {} if self.config.reset_config else read_memory(results))
             write_memory(results, to_remember(self.of(results).config))
         except OSError as error:
-            told = f"{results / MEMORY}: cannot be written ({error.strerror}); give the same options next time"
-            print(f"rover-pipeline: {told}", file=sys.stderr)
+            text = f"{results / MEMORY}: cannot be written ({error.strerror}); give the same options next time"
+            print(f"rover-pipeline: {text}", file=sys.stderr)
 
     def put_back(self, results: Path) -> None:
         """Remember what was remembered before a run that failed, if no result has the options that it came with."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.together import Asked, run_together
+from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.importers.clouds import import_clouds
@@ -105,7 +105,7 @@ def _radar(folder: Path) -> None:
 
 
 def _one_pass(folder: Path, stamp: str, threads: int) -> None:
-    asked = [Asked(find_step(name), name, Request(OPTIONS.get(name, {})), (stamp,)) for name in IN_ONE_PASS]
+    asked = [ResultRequest(find_step(name), name, Request(OPTIONS.get(name, {})), (stamp,)) for name in IN_ONE_PASS]
     outcomes = run_together(asked, folder / "rec", threads=threads)
     for error in outcomes.values():
         if isinstance(error, Exception):

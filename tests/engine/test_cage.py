@@ -20,7 +20,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.engine import cage
 from rover_pipeline.engine.apart import DiedError, run_apart
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.errors import ToldError
+from rover_pipeline.errors import ReportedError
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.virtual import discard
 from rover_pipeline.table import find_step
@@ -258,7 +258,7 @@ def test_an_error_in_a_cage_is_that_of_the_command_with_its_traceback() -> None:
     def fails() -> None:
         raise ValueError("no such thing")
 
-    with pytest.raises(ToldError, match="no such thing") as caught:
+    with pytest.raises(ReportedError, match="no such thing") as caught:
         run_apart(fails, lambda: [])
     assert caught.value.passes and "in fails" in caught.value.__notes__[0]
     with pytest.raises(DiedError, match="ended with status 3"):

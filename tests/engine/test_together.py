@@ -19,7 +19,7 @@ from pydantic import ByteSize
 from rover_pipeline.engine.execute import Request, StepResult, run_step
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure
-from rover_pipeline.engine.together import Asked, run_together
+from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import InTheWayError, RoverError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.radar.spectrum import RangeDoppler
@@ -45,12 +45,12 @@ def trace(tmp_path: Path) -> Path:
     return small_trace(tmp_path / "rec", FRAMES, sensors=["radar"])
 
 
-def asked(names: Sequence[str] = tuple(OPTIONS)) -> list[Asked]:
+def asked(names: Sequence[str] = tuple(OPTIONS)) -> list[ResultRequest]:
     def sensor(name: str) -> str:
         return name if name in TABLE else f"_{name.rpartition(':')[2]}"
 
     stamps = (".options-1",)
-    return [Asked(find_step(name), sensor(name), Request(OPTIONS.get(name, {})), stamps) for name in names]
+    return [ResultRequest(find_step(name), sensor(name), Request(OPTIONS.get(name, {})), stamps) for name in names]
 
 
 def test_every_result_has_the_bytes_and_the_provenance_of_a_step_that_is_made_alone(
@@ -89,7 +89,7 @@ def test_a_step_that_fails_leaves_the_others_whole(trace: Path) -> None:
     with (trace / "radar" / "iq").open("r+b") as file:
         file.seek(30 * FRAME_BYTES)
         file.write(np.int16(12345).tobytes())
-    bad = Asked(find_step("_radar_range_azimuth"), "_radar_range_azimuth", Request({"board": "none"}))
+    bad = ResultRequest(find_step("_radar_range_azimuth"), "_radar_range_azimuth", Request({"board": "none"}))
     (trace / "_radar_points").mkdir()
     (trace / "_radar_points" / "mine").touch()
     names = ["_radar_range_doppler", "tests.toy:halting", "_radar_points"]

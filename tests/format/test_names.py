@@ -117,6 +117,6 @@ def test_an_input_that_is_no_place_in_the_recording_is_not_looked_at(tmp_path: P
             "time": {"inputs": {reference: [1, 2]}},
         }
         (trace / "_made" / PROVENANCE).write_text(json.dumps(content))
-        assert "does not tell what it was made from" in untrue(
+        assert "does not say what it was made from" in untrue(
             trace / "_made" / ".options-0", TABLE["_lidar_image"], trace
         )

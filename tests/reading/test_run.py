@@ -12,7 +12,7 @@ import pytest
 from pydantic import Field
 
 import rover_pipeline as rp
-from rover_pipeline.engine.command import Order, run_command
+from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.engine.step import ATTRIBUTE
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.steps import Options, step
@@ -48,8 +48,8 @@ def other(iq: np.ndarray) -> np.ndarray:
 def test_a_function_is_run_without_a_rule_and_gives_the_bytes_of_a_job(tmp_path: Path) -> None:
     job, notebook = (small_trace(tmp_path / name, 7, sensors=("radar",)) for name in ("job", "notebook"))
     request = json.dumps({"options": {"scale": 2.0}})
-    order = Order(getattr(power, ATTRIBUTE), (job / "_power" / STAMP,), request, None)
-    run_command(order, job, find=find_step, threads=1, log=None)
+    command = StepCommand(getattr(power, ATTRIBUTE), (job / "_power" / STAMP,), request, None)
+    run_command(command, job, find=find_step, threads=1, log=None)
     trace = rp.open(notebook)
     made = rp.run(power, trace, {"scale": 2.0}, threads=2)
     assert isinstance(made, rp.Sensor) and made.path == notebook / "_power" and trace["power"].power.shape == (7, 4)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rover_pipeline.engine.command import Order, run_command
+from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import summarise
@@ -199,8 +199,8 @@ def processed(trace: Path) -> Summary:
     """The verdict on a recording after its outputs were made, as far as they can be, and reasons kept."""
     for name in OUTPUTS:
         with contextlib.suppress(Exception):
-            order = Order(find_step(f"_{name}"), (trace / f"_{name}" / STAMP,), "{}", None)
-            run_command(order, trace, find=find_step, threads=1, log=None)
+            command = StepCommand(find_step(f"_{name}"), (trace / f"_{name}" / STAMP,), "{}", None)
+            run_command(command, trace, find=find_step, threads=1, log=None)
     return summarise(trace, PageOptions(outputs=(*OUTPUTS, "report"), instants=0))
 
 

@@ -20,7 +20,7 @@ from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
 from rover_pipeline.validation.check import problems
-from rover_pipeline.workflow.ending import tell_left
+from rover_pipeline.workflow.ending import report_stale
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.memory import is_remembered, recalled
 from rover_pipeline.workflow.recordings import RecordingJobs
@@ -68,11 +68,11 @@ def test_a_run_says_which_options_it_takes_and_a_flag_forgets_them(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_memory(trace, {"odometry.world": "gravity", "sync.tolerance": 0.01})
-    planned(trace, sync={"tolerance": 0.02}).tell_recalled()
+    planned(trace, sync={"tolerance": 0.02}).report_recalled()
     told = f'rover-pipeline: {trace} remembers options: odometry.world="gravity" (--reset-config forgets them)\n'
     assert told in capsys.readouterr().err
     forgotten = planned(trace, reset_config=True, sync={"tolerance": 0.02})
-    forgotten.tell_recalled()
+    forgotten.report_recalled()
     forgotten.remember_all()
     assert "remembers" not in capsys.readouterr().err and forgotten.config.odometry.world == "first_pose"
     assert read_memory(trace) == {"sync.tolerance": 0.02}
@@ -163,14 +163,14 @@ def test_results_that_a_run_leaves_stale_are_named_with_the_command_that_makes_t
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made(trace)
-    tell_left(planned(trace, outputs="odom"))
+    report_stale(planned(trace, outputs="odom"))
     assert capsys.readouterr().err == ""
     (trace / "_own").mkdir()
     inputs = {"_odom/pos": {"bytes": 1, "blake2b": "0"}}
     content = {"made_by": "rover_pipeline", "step": "my:own", "version": 1, "inputs": inputs, "time": {"inputs": {}}}
     for name in ("_imu_pose", "_map", "_radar_pose", "_own"):
         (trace / name / PROVENANCE).write_text(json.dumps(content))
-    tell_left(planned(trace, outputs="odom", **GRAVITY))
+    report_stale(planned(trace, outputs="odom", **GRAVITY))
     told = capsys.readouterr().err.splitlines()[-1]
     names, _, command = told.partition(": make them again: ")
     assert names == f"  {trace}: _imu_pose, _map, _own, _radar_pose"

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine import command
-from rover_pipeline.engine.command import Order, run_command
+from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned, is_done
 from rover_pipeline.engine.step import Output, Step
@@ -202,11 +202,11 @@ def test_what_follows_from_a_brief_step_that_fails_is_not_made_of_an_older_resul
         "_other": find_step("tests.toy:smooth"),
     }
     after = {"_second": ["_first"], "_third": ["_second"]}
-    order = Order(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
+    given = StepCommand(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
 
     def make(begun: Plan) -> None:
         begun.write()
-        run_command(order, trace, find=steps.__getitem__, threads=1, log=None)
+        run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
 
     make(toy_plan(trace, steps, after))
     times = {each: made_at(trace / each) for each in steps}
@@ -233,8 +233,8 @@ def test_a_job_leaves_to_another_one_what_that_makes(tmp_path: Path, in_run: Non
     steps = {"_first": find_step("tests.toy:smooth"), "_second": find_step("tests.toy:smooth")}
     toy_plan(trace, steps, {}).write()
     with scratch(trace / "_second"):
-        order = Order(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
-        run_command(order, trace, find=steps.__getitem__, threads=1, log=None)
+        given = StepCommand(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
+        run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
     assert (trace / "_first" / STAMP).exists() and not (trace / "_second").exists()
 
 
@@ -253,8 +253,8 @@ def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_jo
 
     monkeypatch.setattr(command, "run_together", killed)
     for count, (name, step) in enumerate(steps.items(), 1):
-        order = Order(step, (trace / name / STAMP,), "{}", None)
-        run_command(order, trace, find=find_step, threads=1, log=None)
+        given = StepCommand(step, (trace / name / STAMP,), "{}", None)
+        run_command(given, trace, find=find_step, threads=1, log=None)
         assert len([*trace.glob("_*")]) == count and not read_failures(trace)
     assert not (trace / ".partial").exists()
 

@@ -60,8 +60,8 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "an older version of the step": (lambda t: edited(t, version=1), f"it was made by version 1 of {STEP.name}"),
     "another step": (lambda t: edited(t, step="my.module:f"), f"it was made by version {STEP.version} of my.module:f"),
     "a removed channel": (lambda t: (t / NAME / "power").unlink(), "power is missing"),
-    "a provenance of before": (lambda t: edited(t, time={}), f"its {PROVENANCE} does not tell what it was made from"),
-    "a damaged provenance": (lambda t: edited(t, inputs=[1]), f"its {PROVENANCE} does not tell what it was made from"),
+    "a provenance of before": (lambda t: edited(t, time={}), f"its {PROVENANCE} does not say what it was made from"),
+    "a damaged provenance": (lambda t: edited(t, inputs=[1]), f"its {PROVENANCE} does not say what it was made from"),
 }
 
 
