@@ -104,6 +104,12 @@ class Config(Options):
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
     )
+    instances: dict[str, dict[str, Any]] = Field(
+        {},
+        description="Options of single sensors, by their names, where a recording has several of a type: for a radar "
+        "called radar_front, `{radar_front: {points: {max_points: 64}, rig: {translation: [1, 0, 0]}}}` has options of "
+        "the section `radar`, and its pose in the lidar frame.",
+    )
     export: ExportSection = Field(ExportSection(), description="Datasets in other formats (`exports`).")
     report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="Parallel work. No option of this section changes a result.")

@@ -221,6 +221,7 @@ def _requested(command: StepCommand, trace: Path) -> ResultRequest:
     recording = Path(content.get("recording") or trace)
     if recording != trace:
         link_trace(recording, trace)
-    asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
+    policy = InputOptions.parse(content.get("input", {}), "input")
+    asked = Request(content.get("options", {}), policy, content.get("sensors"))
     stamps = tuple(path.name for path in outputs if path.name.startswith("."))
     return ResultRequest(step, command.sensor, asked, stamps)

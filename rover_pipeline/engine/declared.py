@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from rover_pipeline.engine.instances import declared_for
 from rover_pipeline.engine.step import Output, step_of_room
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.format.trace import channels_of
 
 _OURS = re.compile(r"rover_pipeline\.([a-z0-9_]+)\.[a-z0-9_.]+:[a-z0-9_]+")
 
@@ -43,8 +44,9 @@ def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
         return
     ours = _OURS.fullmatch(str((read_provenance(sensor.path) or {}).get("step")))
     try:
-        step = step_of_room(f"{ours[1]}/{sensor.name}") if ours else None
-        outputs = step.for_recording(channels_of(sensor.path.parent)).outputs if step else {}
+        rig = Rig(sensor.path.parent)
+        step = step_of_room(f"{ours[1]}/{rig.declared(sensor.name)}") if ours else None
+        outputs = declared_for(step, sensor.name, rig).outputs if step else {}
     except (RoverError, AttributeError):  # it was made by a step of another version, which had another name
         return
     kind, spec = kinds(outputs).get(channel), sensor.specs[channel]

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
+from rover_pipeline.engine.instances import Roles, for_sensors, roles_of
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
@@ -23,6 +24,7 @@ from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import LEFT_OUT, read_provenance, versions
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
@@ -40,10 +42,15 @@ class StepResult(NamedTuple):
 
 @dataclass
 class Request:
-    """What is asked of a step besides where: everything that may change its bytes."""
+    """What is asked of a step besides where: everything that may change its bytes.
+
+    Attributes:
+        roles: sensors that stand for their types; None = those that the names say, see `roles_of`.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     input: InputOptions = field(default_factory=InputOptions)
+    roles: Roles | None = None
 
 
 def run_step(
@@ -106,7 +113,10 @@ class StepRun:
         self._begin, self._started = time.monotonic(), datetime.now(UTC)
         self.trace, self.path, self.label = trace, trace / sensor, f"{trace.name}/{sensor}"
         self.options = step.options.parse(request.options, step.name) if step.options else None
-        self.step = step = step.for_options(self.options).for_recording(channels_of(trace))
+        rig = Rig(trace)
+        self._roles = roles_of(step, sensor, rig) if request.roles is None else request.roles
+        step = for_sensors(step.for_options(self.options), self._roles, rig)
+        self.step = step = step.for_recording(channels_of(trace))
         if step.unfit:
             raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
         self._input, self._stamps, self._log = request.input, stamps, log
@@ -114,6 +124,7 @@ class StepRun:
             **step.identity,
             "options": self.options.model_dump(mode="json") if self.options else {},
             "input": request.input.model_dump(),
+            **({"sensors": dict(self._roles)} if self._roles else {}),
         }
         self._writer = VirtualWriter(self.path, stamps, _declared(step))
         self.finished: StepResult | None = None
@@ -138,7 +149,7 @@ class StepRun:
         self, digests: dict[Any, Any] | None = None, blocks: Blocks | None = None, shared: Shared | None = None
     ) -> None:
         """Open and check the inputs. The arguments are shared by the steps of a pass."""
-        inputs = open_inputs(self.step, self.trace, self._input, self.options, digests)
+        inputs = open_inputs(self.step, self.trace, self._input, self.options, digests, self._roles)
         corrupt, partial = self._input.mark_corrupt, self._writer.partial
         self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.declared import declared_problems
-from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, Reference, Step
+from rover_pipeline.engine.instances import Roles, as_types, called_as_types
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.layout import layout_problems
@@ -18,7 +19,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import file_state, fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import parse_json, read_text
-from rover_pipeline.format.trace import Trace
+from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.numerics.nearest import matching_samples
 from rover_pipeline.options import InputOptions, Options
 
@@ -87,6 +88,7 @@ def open_inputs(
     policy: InputOptions,
     options: Options | None = None,
     digests: dict[tuple[Path, tuple[int, ...]], Any] | None = None,
+    roles: Roles | None = None,
 ) -> Inputs:
     """Open what a step declares.
 
@@ -94,11 +96,12 @@ def open_inputs(
         step: with what depends on its options filled in.
         options: of the step, which its views are made for.
         digests: fingerprints of files by path and state, kept for other steps that read the same.
+        roles: sensors that stand for their types. The function is given names of types.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
     """
-    opened = _Opener(step, trace, policy, {} if digests is None else digests)
+    opened = _Opener(step, trace, policy, {} if digests is None else digests, roles or {})
     sensors, channels = opened.clocks()
     counts, times = {}, {}
     for name, sensor in sensors.items():
@@ -134,9 +137,14 @@ class _Opener:
     """Opens sensors of a recording for one step, and keeps what provenance says of all it opened."""
 
     def __init__(
-        self, step: Step, path: Path, policy: InputOptions, digests: dict[tuple[Path, tuple[int, ...]], Any]
+        self,
+        step: Step,
+        path: Path,
+        policy: InputOptions,
+        digests: dict[tuple[Path, tuple[int, ...]], Any],
+        roles: Roles,
     ) -> None:
-        self.step, self.path, self.policy, self.digests = step, path, policy, digests
+        self.step, self.path, self.policy, self.digests, self.roles = step, path, policy, digests, roles
         self.trace = Trace(path)
         self.fingerprints: dict[str, Any] = {}
         self.states: dict[str, list[int]] = {}
@@ -207,11 +215,12 @@ class _Opener:
         if name == EVERY:
             sensors = [each for each in self.trace.sensors() if not each.startswith("_")]
             having = [each for each in sensors if channel in self.trace.sensor(each).specs]
-            return {
+            found = {
                 each: self.read_whole(f"{each}/{channel}")
                 for each in having
                 if not self.is_empty(self.trace.sensor(each))
             }
+            return called_as_types(found, self.roles) if REFERENCE not in self.roles else found
         reference = self.present(entry)
         return None if reference is None else self.read_whole(reference)
 
@@ -259,6 +268,8 @@ class _Opener:
             if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
                 raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
             self.fingerprints[reference] = self.take_state(reference, path)
+            if reference == CONFIG:
+                texts[argument] = as_types(texts[argument], self.roles)
         return texts
 
     def note_reads(self) -> None:

@@ -32,6 +32,8 @@ OPTIONAL = "?"
 #: Stands for every raw sensor in a reference, and for every channel in `outputs`.
 EVERY = "*"
 EVERY_FILE = "*/*"  # in `reads`: every file of the sensors and of the other results
+#: Stands for the sensor with whose samples those of the others are matched.
+REFERENCE = "reference"
 #: Sizes of the axes that always have the same size. Layout.
 _SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
 
@@ -191,7 +193,9 @@ class Shown:
 class Step:
     """The declaration of a step.
 
-    References are `sensor/channel`. One that ends with `?` is optional: the function does without it.
+    References are `sensor/channel`. One that ends with `?` is optional: the function does without it. Sensors are named
+    by their types, `lidar`, `radar`, `camera`, `imu` and `gnss`, whatever a recording calls them. A step whose virtual
+    sensor begins with a type, such as `_radar_points`, is made of each sensor of this type; see `instances`.
 
     Attributes:
         function: dotted name `package.module:function`, or the function.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rover_pipeline.errors import FormatError, require_damage, short
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.texts import read_json
 
 _Shape = list[int]
@@ -94,7 +95,9 @@ def layout_problems(
         missing_sidecars: whether a sidecar that does not exist is a problem.
     """
     contents: dict[str, Any] = {}
-    for name, layout in _RULES.get(sensor, {}).items():
+    rig = Rig(trace)
+    declared = sensor if sensor in _RULES else rig.declared(sensor)
+    for name, layout in _RULES.get(declared, {}).items():
         if name not in specs:
             continue
         shape, path = list(specs[name].shape), trace / sensor / name
@@ -104,7 +107,9 @@ def layout_problems(
             if shape != layout.shapes:
                 yield f"{path}: has samples of {shape}, must be of {layout.shapes}; correct meta.json"
             continue
-        sidecar = trace / layout.sidecar
+        type = layout.sidecar.partition("/")[0]
+        raw = sensor.removeprefix("_")[: len(type) + len(sensor) - len(declared)]
+        sidecar = trace / raw / rig.sidecar(raw)
         try:
             if layout.sidecar not in contents:
                 contents[layout.sidecar] = read_json(sidecar)
@@ -118,8 +123,7 @@ def layout_problems(
             yield str(error)
             return
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            kind = sidecar.stem
-            yield f"{sidecar}: is not what a {kind} sidecar must be: {short(error, 200)}"
+            yield f"{sidecar}: is not what a {type} sidecar must be: {short(error, 200)}"
             return
         if shape not in allowed:
             yield f"{sidecar}: describes samples of {allowed[0]}, {name} holds {shape}; correct the one that is wrong"

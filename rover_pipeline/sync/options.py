@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rover_pipeline.clocks.options import RawSensor, TimesSection
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.options import Options
 
 
 class MatchOptions(Options):
     """`_sync`."""
 
-    reference: RawSensor = Field(
+    reference: str = Field(
         "lidar",
-        description="Sensor to whose samples those of the others are matched. Where the recording has no samples of "
-        "it, the first of lidar, radar, camera and imu that has some; provenance.json says which.",
+        description="Sensor to whose samples those of the others are matched, by its name or its type. Where the "
+        "recording has no samples of it, the first of lidar, radar, camera, imu and gnss that has some, else any "
+        "sensor; provenance.json says which.",
     )
     tolerance: float = Field(0.1, gt=0, description="Maximum time between two matched samples, s.")
     smoothed: bool = Field(

@@ -21,7 +21,7 @@ _Times = dict[str, np.ndarray]
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
-def matched(recording: Recording, *, options: SyncOptions, reference: RawSensor, times: _Times) -> _Result:
+def matched(recording: Recording, *, options: SyncOptions, reference: str, times: _Times) -> _Result:
     """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:

@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 from rover_pipeline.clocks.options import RawSensor, TimesSection
-from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
+from rover_pipeline.engine.step import REFERENCE, SMALL, Output, Run, Shown, Step
 from rover_pipeline.sync.options import SyncOptions
 
-
-def _to(sensor: str) -> dict[str, dict[str, str]]:
-    return {"inputs": {"ts": f"{sensor}/ts"}, "constants": {"reference": sensor}}
-
-
 _RAW = get_args(RawSensor)
-#: The reference is that of the options, or else the first sensor that the recording has.
-_REFERENCES = (
-    *(When(_to(each), options={"reference": each}) for each in _RAW),
-    When(_to(_RAW[0]), lacks=tuple(f"{each}/ts" for each in _RAW)),  # an error that names it
-    *(When(_to(each), has=(f"{each}/ts",)) for each in reversed(_RAW)),
-    *(When(_to(each), has=(f"{each}/ts",), options={"reference": each}) for each in _RAW),
-)
 
 STEPS = (
     Step(
@@ -29,14 +17,15 @@ STEPS = (
         version=4,
         sections=("sync",),
         options=SyncOptions,
+        inputs={"ts": f"{REFERENCE}/ts"},
         whole={"times": "*/ts"},
+        constants={"reference": REFERENCE},
         outputs={
             "*": Output(
                 "{name}: nearest sample of that sensor, -1 = none within the tolerance; with _dt: its time minus that "
                 "of the reference, s."
             )
         },
-        alternatives=_REFERENCES,
         run=Run(recording=True, brief=True, threads=1, cost=SMALL),
         shown=Shown(
             default=True,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rover_pipeline.engine.step import SMALL, Rate
+from rover_pipeline.engine.step import SMALL, Rate, Step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.table import TABLE
 
@@ -52,13 +52,13 @@ class Cost:
         return round(_MARGIN * (_SNAKEMAKE_MB + sum(worst[: max(1, threads)])))
 
 
-def cost_of(source: Path, outputs: Iterable[str]) -> Cost:
-    """The cost of the outputs of a recording in `source`."""
+def cost_of(source: Path, made: Iterable[Step]) -> Cost:
+    """The cost of some steps for the recording in `source`, whose sensors they name."""
     sizes: dict[str, int] = {}
     seconds, written = 0.0, 0.0
     steps = []
-    for output in outputs:
-        rate = rate_of(output)
+    for step in made:
+        rate = rate_of(step)
         for sensor in rate.sensors:
             if sensor not in sizes:
                 sizes[sensor] = _size(source / sensor)
@@ -69,18 +69,16 @@ def cost_of(source: Path, outputs: Iterable[str]) -> Cost:
     return Cost(seconds, sum(sizes.values()), round(written), tuple(steps))
 
 
-def work_s(source: Path, outputs: Collection[str]) -> float:
-    """Seconds of one processor that the outputs of a recording take, besides the start of their processes."""
-    return cost_of(source, outputs).seconds - _START_S * len(outputs)
+def work_s(source: Path, made: Collection[Step]) -> float:
+    """Seconds of one processor that some steps take for a recording, besides the start of their processes."""
+    return cost_of(source, made).seconds - _START_S * len(made)
 
 
-def rate_of(output: str) -> Rate:
-    """What an output costs. Raises ConfigError for a step of the table that does not say it."""
-    if output not in TABLE:
-        return SMALL  # of a user
-    if (rate := TABLE[output].run.cost) is None:
-        raise ConfigError(f"step {output}: its entry of the table declares no cost")
-    return rate
+def rate_of(step: Step) -> Rate:
+    """What a step costs. Raises ConfigError for a step of the table that does not say it."""
+    if step.run.cost is None and step.sensor in TABLE:
+        raise ConfigError(f"step {step.sensor}: its entry of the table declares no cost")
+    return step.run.cost or SMALL
 
 
 def _size(folder: Path) -> int:

@@ -18,12 +18,14 @@ from typing import Any, Self
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.config import Config
+from rover_pipeline.engine.instances import for_sensors, instances, roles_of
 from rover_pipeline.engine.options import DASK_VARIABLE
-from rover_pipeline.engine.step import Has
+from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, channels_of, has_files, is_empty, locate_traces
 from rover_pipeline.format.virtual import discard, in_the_way
@@ -74,6 +76,7 @@ class Flow(Worlds):
         self.inputs: dict[str, StepInput] = {}
         self.needs_of = Needs(self, set())
         self._channels: dict[Path, Has] = {}
+        self._rigs: dict[Path, Rig] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         here = folder or Path.cwd()
@@ -112,8 +115,30 @@ class Flow(Worlds):
 
     def needs(self, name: str) -> StepInput:
         """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
-        sensor = self.step_for_options(name).sensor
-        return self.inputs.setdefault(sensor, StepInput(self, sensor))
+        step = self.step_for_options(name)
+        for product in self.products(step):
+            self.inputs.setdefault(product, StepInput(self, product))
+        return self.inputs[step.sensor]
+
+    def products(self, step: Step) -> list[str]:
+        here = (product for results in self.traces for product in instances(step.sensor, self.rig(results)))
+        return list(dict.fromkeys([step.sensor, *here]))
+
+    def rig(self, results: Path) -> Rig:
+        """The raw sensors of a recording."""
+        if results not in self._rigs:
+            known = dict(zip(self.demo_sensors, self.demo_sensors, strict=True)) if self.is_demo(results) else None
+            self._rigs[results] = Rig(self.source(results), known)
+        return self._rigs[results]
+
+    def roles(self, product: str, results: Path) -> dict[str, str]:
+        """The sensors of a recording that stand for their types where a virtual sensor is made."""
+        return roles_of(self.steps[product], product, self.rig(results), self.wanted_roles)
+
+    def step_of(self, product: str, results: Path) -> Step:
+        """The step of a virtual sensor for the sensors of a recording."""
+        step = for_sensors(self.steps[product], self.roles(product, results), self.rig(results))
+        return step.for_recording(self.channels(results))
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
@@ -126,11 +151,11 @@ class Flow(Worlds):
 
     def step_name(self, wildcards: Any) -> str:
         """Parameter of a rule: the name of the step that makes the output, as `rover-pipeline step` takes it."""
-        sensor = f"_{wildcards.product}"
-        room = self.steps[sensor].name.split(".")[1] if sensor in TABLE else ""
+        step = self.steps[f"_{wildcards.product}"]
+        room = step.name.split(".")[1] if step.sensor in TABLE else ""
         if room == "report":  # declared with the table of all
-            return sensor
-        return f"{room}/{sensor}" if room else self.steps[sensor].name
+            return step.sensor
+        return f"{room}/{step.sensor}" if room else step.name
 
     def step_version(self, wildcards: Any) -> int:
         """Parameter of a rule: the version of the step that makes the output."""
@@ -138,9 +163,10 @@ class Flow(Worlds):
 
     def step_options(self, wildcards: Any) -> str:
         """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
-        step = self.steps[f"_{wildcards.product}"]
-        recording = str(self.source(self.results(wildcards.trace)))
-        return json.dumps({**self.request(self.options_of_step(step)), "recording": recording}, sort_keys=True)
+        product, results = f"_{wildcards.product}", self.results(wildcards.trace)
+        roles = self.roles(product, results)
+        where = {"recording": str(self.source(results)), **({"sensors": roles} if roles else {})}
+        return json.dumps({**self.request(self.steps[product], product), **where}, sort_keys=True)
 
     def command(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""
@@ -190,7 +216,7 @@ class Flow(Worlds):
 
     def _targets_of(self, results: Path, asked: Mapping[str, bool], begins: bool) -> list[str]:
         """Stamps of what is asked for of one recording. `asked`: names of outputs -> whether asked for by name."""
-        source = self.traces[results]
+        source, asked = self.traces[results], self._names_of(asked, results)
         possible = [name for name in asked if self.needs_of.tried(name, results, by_name=asked[name])]
         for name in asked:
             if asked[name] and name not in possible:
@@ -205,6 +231,20 @@ class Flow(Worlds):
         if not can_be_written(results) and not all(map(os.path.exists, stamps)):
             raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
         return stamps
+
+    def _names_of(self, asked: Mapping[str, bool], results: Path) -> dict[str, bool]:
+        """Names of outputs as a recording has them: one that a type gives its name is that of each sensor of the type.
+
+        Raises:
+            ConfigError: one that is asked for is of a sensor of other recordings.
+        """
+        found: dict[str, bool] = {}
+        for name, by_name in asked.items():
+            step = self.steps[f"_{name}"]
+            here = instances(step.sensor, self.rig(results))
+            names = here if f"_{name}" == step.sensor else [each for each in here if each == f"_{name}"]
+            found |= {each[1:]: by_name for each in names if f"-{each[1:]}" not in self.config.outputs}
+        return found
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
@@ -244,9 +284,7 @@ class Flow(Worlds):
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
         """Remove the stamp of a result that is not what it says any more, and say why."""
         stamp = results / sensor / self.made[sensor]
-        declared = self.inputs.get(sensor)
-        step = declared.step_of(results) if declared else self.steps[sensor]
-        if reason := untrue(stamp, step, self.source(results)):
+        if reason := untrue(stamp, self.step_of(sensor, results), self.source(results)):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 

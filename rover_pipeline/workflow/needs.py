@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rover_pipeline.engine.instances import Roles, as_types
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace, is_empty
@@ -106,15 +107,26 @@ class Needs:
             if (reason := self.lacking(name, results)) in unfit:
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
         # The odometry estimates how the IMU is mounted.
-        steps = [flow.steps[f"_{name}"] for name in names if f"_{name}" in flow.steps and name != "odom"]
-        needed = {sensor for step in steps for sensor in step.uses.get("rig", ()) if sensor != "name"}
-        needed = {sensor for sensor in needed if flow.has(sensor, results)}
-        if len(needed) + flow.has("lidar", results) < 2 or not needed or flow.is_demo(results):
+        needed: dict[str, tuple[str, Roles]] = {}
+        for name in names:
+            if name == "odom" or f"_{name}" not in flow.steps:
+                continue
+            roles = flow.roles(f"_{name}", results)
+            for type in flow.steps[f"_{name}"].uses.get("rig", ()):
+                if type != "name" and flow.has(roles.get(type, type), results):
+                    needed[roles.get(type, type)] = (type, roles)
+        if len(needed) + flow.has(flow.rig(results).main("lidar"), results) < 2 or not needed or flow.is_demo(results):
             return  # one sensor alone is nowhere beside another
         text = read_text(source / CONFIG) if (source / CONFIG).exists() else None
         notes_of = load("rover_pipeline.kinematics.stated:mount_notes")  # a room of maths: loaded where it is needed
+
+        def is_unknown(sensor: str) -> bool:
+            type, roles = needed[sensor]
+            rig, recorded = flow.config_of(sensor, type).rig, None if text is None else as_types(text, roles)
+            return bool(notes_of(type, rig=rig, recorded=recorded))
+
         with suppress(RoverError):  # the step says what is wrong with it
-            if unknown := [each for each in sorted(needed) if notes_of(each, rig=flow.config.rig, recorded=text)]:
+            if unknown := [each for each in sorted(needed) if is_unknown(each)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
                 text = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
                 print(f"rover-pipeline: {source}: {text}", file=sys.stderr)

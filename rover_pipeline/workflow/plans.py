@@ -59,7 +59,8 @@ class Plans:
         """Write the plan of each recording: the outputs that Snakemake has jobs for."""
         wanted: dict[Path, set[str]] = {}
         for job in jobs:
-            for product in made_by(job.rule):
+            own = getattr(job.wildcards, "product", None)
+            for product in [own] if own else made_by(job.rule):
                 wanted.setdefault(self.flow.results(job.wildcards.trace), set()).add(f"_{product}")
         for results, sensors in wanted.items():
             self.of(results, sensors).write()
@@ -80,7 +81,7 @@ class Plans:
 
     def _planned(self, sensor: str, results: Path, after: list[str]) -> Planned:
         wildcards = SimpleNamespace(trace=str(results).lstrip("/"), product=sensor[1:])
-        flow, step = self.flow, self._step(sensor, results)
+        flow, step = self.flow, self.flow.step_of(sensor, results)
         try:
             before = (read_provenance(results / sensor) or {}).get("time")
         except FormatError:
@@ -98,24 +99,20 @@ class Plans:
             brief=self._is_brief(sensor, results),
         )
 
-    def _step(self, sensor: str, results: Path) -> Step:
-        """The step of a sensor as it is for a recording."""
-        return self.flow.steps[sensor].for_recording(self.flow.channels(results))
-
     def _is_brief(self, sensor: str, results: Path) -> bool:
         """Whether its work is shorter than the start of a process: in a short recording nearly all steps of ours."""
         step = self.flow.steps[sensor]
         # A rule that lists its inputs by itself may read what no plan knows.
         if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
             return False
-        fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MAX_MB
+        fits = _is_ours(step) and rate_of(step).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
 
     def is_short(self, results: Path) -> bool:
         """Whether all that has to be made of a recording takes a few seconds."""
         if results not in self._short:
-            names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)}
-            ours = {each for each in names if (step := self.flow.steps.get(each)) and _is_ours(each, step)}
+            names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)} & {*self.flow.steps}
+            ours = [self.flow.step_of(each, results) for each in sorted(names) if _is_ours(self.flow.steps[each])]
             is_short = self.flow.is_demo(results) or work_s(self.flow.source(results), ours) <= _SHORT_S
             self._short[results] = is_short
         return self._short[results]
@@ -154,7 +151,7 @@ class Plans:
             return run.threads
         alone = len(flow.traces) == 1
         if alone and results and not run.waits_for_all:
-            asked = [flow.steps[f"_{name}"] for name in flow.reach(results) if f"_{name}" in flow.steps]
+            asked = [flow.step_of(f"_{name}", results) for name in flow.reach(results) if f"_{name}" in flow.steps]
             others = [
                 each for each in asked if each.run.threads > 1 and not each.run.first and not each.run.waits_for_all
             ]
@@ -166,5 +163,5 @@ class Plans:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_ours(sensor: str, step: Step) -> bool:
-    return sensor in TABLE and step.name == TABLE[sensor].name
+def _is_ours(step: Step) -> bool:
+    return step.sensor in TABLE and step.name == TABLE[step.sensor].name

@@ -125,7 +125,9 @@ class RecordingJobs:
         """What the outputs of a recording cost that have to be made."""
         if (found := self._costs.get(results)) is None:
             names = self.pending.get(results, ())
-            found = self._costs[results] = cost_of(self.flow.source(results), [f"_{name}" for name in names])
+            own = self.flow.of(results)
+            steps = [own.step_of(f"_{name}", results) for name in names]
+            found = self._costs[results] = cost_of(self.flow.source(results), steps)
         return found
 
     # --- What is shown ---------------------------------------------------------------------------------------------

@@ -86,7 +86,9 @@ class StepInput:
         self._reads: dict[tuple[int, Path | None], Reads] = {}
 
     def __call__(self, wildcards: Any) -> list[str]:
-        return self.files(self.flow.results(wildcards.trace))
+        # Of the virtual sensors of the rule this one. A rule of the user may have no such wildcard.
+        own = self.flow.inputs.get(f"_{getattr(wildcards, 'product', '')}", self)
+        return own.files(self.flow.results(wildcards.trace))
 
     @property
     def step(self) -> Step:
@@ -95,7 +97,7 @@ class StepInput:
 
     def step_of(self, results: Path) -> Step:
         """The step for the sensors that a recording has."""
-        return self.step.for_recording(self.flow.channels(results))
+        return self.flow.step_of(self.name, results)
 
     def sensors(self, results: Path) -> dict[str, bool]:
         """Sensors without which the output is not made -> False, and those that it does without -> True."""

@@ -25,8 +25,9 @@ _MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(STAMP))
 
 
 def made_by(rule: Any) -> list[str]:
-    """Names of the virtual sensors that a rule makes, without their underscore."""
-    return [match[1] for match in filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))]
+    """Names of the virtual sensors that a rule makes, without their underscore. The first one is that of its step."""
+    matches = filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))
+    return [name.replace("\\", "") for match in matches for name in match[1].split("|")]
 
 
 def untrue(stamp: Path, step: Step, source: Path) -> str:

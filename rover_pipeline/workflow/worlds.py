@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from rover_pipeline.config import Config
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.instances import reads_type, sensor_of, type_of
+from rover_pipeline.engine.step import REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
 from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.memory import given_options, is_remembered, kept, nested, recalled, to_remember
+from rover_pipeline.workflow.memory import flat, given_options, is_remembered, kept, nested, recalled, to_remember
 from rover_pipeline.workflow.stamps import STAMP
 
 
@@ -45,6 +46,7 @@ class Worlds:
         self.steps: dict[str, Step] = {}
         self.mixed = False
         self._read: set[str] = set()  # sections that rules took options from
+        self._of_sensors: dict[tuple[str, str], Config] = {}
         self.declared: list[str] = []
         self._remembered: dict[Path, dict[str, Any]] = {}  # options that are taken from each recording
         self._others: dict[str, Self] = {}
@@ -116,7 +118,7 @@ class Worlds:
     def having(self, config: Config) -> Self:
         """A copy of this run with other options."""
         other = copy.copy(self)
-        other.config, other.made, other.steps = config, {}, {}
+        other.config, other.made, other.steps, other._of_sensors = config, {}, {}, {}
         for name in self.declared:
             other.declare(name)
         return other
@@ -131,6 +133,10 @@ class Worlds:
         section, _, key = option[0].rpartition(".") if option else ("", "", "")
         return option is None or bool(self.config.section(section)[key])
 
+    def products(self, step: Step) -> list[str]:
+        """The virtual sensors that a step gives in the recordings of the run: its own, and those of other names."""
+        return [step.sensor]
+
     def step_for_options(self, name: str) -> Step:
         """A step, with what depends on its options filled in."""
         step = find_step(name)
@@ -138,32 +144,66 @@ class Worlds:
             raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
         if step.options and not step.sections:
             raise ConfigError(f"step {name}: takes `options`, but declares no `section` that gives them")
-        options = step.options.parse(self.options_of_step(step), step.sections[0]) if step.options else None
-        step = self.steps[step.sensor] = step.for_options(options)
-        return step
+        for product in self.products(step):
+            given = self.options_of_step(step, product)
+            options = step.options.parse(given, step.sections[0]) if step.options else None
+            self.steps[product] = step.for_options(options)
+        return self.steps[step.sensor]
 
-    def options_of_step(self, step: Step) -> dict[str, Any]:
-        """Options of a step; of those of the sections around its own, the ones that its model has."""
+    def options_of_step(self, step: Step, product: str) -> dict[str, Any]:
+        """Options of a step for one of its virtual sensors; of those of the sections around its own, the ones that its
+        model has."""
+        config = self.config_of(sensor_of(step, product), type_of(step.sensor))
         known = set(step.options.model_fields if step.options else ())
-        known |= set(self.config.section(step.sections[0])) if step.sections else set()
-        values = {key: value for key, value in self.options_of(step.sections).items() if key in known}
+        known |= set(config.section(step.sections[0])) if step.sections else set()
+        values = {key: value for key, value in self.options_of(step.sections, config).items() if key in known}
         return values | {option: {key: values[option][key] for key in keys} for option, keys in step.uses.items()}
 
-    def options_of(self, sections: Sequence[str]) -> dict[str, Any]:
+    def config_of(self, sensor: str, type: str) -> Config:
+        """The options for a sensor, which can have some of its own."""
+        if not (own := self.config.instances.get(sensor)):
+            return self.config
+        if (sensor, type) not in self._of_sensors:
+            mount = {"rig": {type: own["rig"]}} if "rig" in own else {}
+            given = flat({type: {name: value for name, value in own.items() if name != "rig"}, **mount})
+            options = {**flat(self.config.model_dump(mode="json")), **given}
+            try:
+                self._of_sensors[sensor, type] = Config.parse({**nested(options), "extra": self.config.extra})
+            except ConfigError as error:
+                raise ConfigError(f"config: instances.{sensor}: {str(error).removeprefix('config: ')}") from error
+        return self._of_sensors[sensor, type]
+
+    def options_of(self, sections: Sequence[str], config: Config | None = None) -> dict[str, Any]:
         """Options of a step: those of the first section, and each other one under the last part of its name."""
         if not sections:
             return {}
+        config = config or self.config
         self._read.update(sections)
-        others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
-        return self.config.section(sections[0], around=True) | others
+        others = {name.rpartition(".")[2]: config.value(name) for name in sections[1:]}
+        return config.section(sections[0], around=True) | others
 
-    def request(self, options: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def wanted_roles(self) -> dict[str, str]:
+        """The sensors that the user wants to stand for their types."""
+        wanted = {"lidar": self.config.odometry.lidar, REFERENCE: self.config.sync.reference}
+        return {type: name for type, name in wanted.items() if name}
+
+    def request(self, step: Step, product: str) -> dict[str, Any]:
         """What identifies a result: its options, and the policy for inputs that are not whole."""
-        return {"input": self.config.input.model_dump(), "options": options}
+        request = {"input": self.config.input.model_dump(), "options": self.options_of_step(step, product)}
+        lidar = self.config.odometry.lidar
+        return {**request, "lidar": lidar} if lidar and reads_type(step, "lidar") else request
 
     def declare(self, name: str) -> str:
-        """Pattern of the stamp of a step's result, with the digest of its options."""
+        """Pattern of the stamps of a step's results, with the digest of their options.
+
+        Where sensors of a type have options of their own, the digest is that of all of them.
+        """
         step = self.step_for_options(name)
-        request = json.dumps(self.request(self.options_of_step(step)), sort_keys=True)
-        stamp = self.made[step.sensor] = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
-        return f"/{{trace}}/_{{product,{re.escape(step.sensor[1:])}}}/{stamp}"
+        products = self.products(step)
+        requests = {product: self.request(step, product) for product in products}
+        first, *others = requests.values()
+        request = json.dumps(first if all(each == first for each in others) else requests, sort_keys=True)
+        stamp = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
+        self.made.update(dict.fromkeys(products, stamp))
+        return f"/{{trace}}/_{{product,{'|'.join(re.escape(each[1:]) for each in products)}}}/{stamp}"

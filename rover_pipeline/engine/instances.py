@@ -1,0 +1,160 @@
+"""Steps for the sensors of a recording, which may have any names, and may be several of a type.
+
+A step is declared once, for sensors that are called like their types: `_radar_points` reads `radar/iq`. For each other
+sensor of the type it is the same step with other names: `radar_front` gives `_radar_front_points` from
+`radar_front/iq`. Where it reads a sensor of another type, that is the main one of it; see `Rig.main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step, When
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.rig import TYPES, Rig
+from rover_pipeline.format.trace import channels_of
+
+#: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
+Roles = Mapping[str, str]
+_OF_ODOMETRY = "odometry"  # the lidar whose trajectory is read, where the step is for another one
+_GROUPS = ("inputs", "nearest", "whole", "files", "constants")
+
+
+def type_of(step: str) -> str:
+    """Type of the sensors of which each gives a result of a step, by the step's virtual sensor; "" = of none.
+
+    `_radar_points` is made of each radar, `_odom` once for a recording.
+    """
+    return next((type for type in TYPES if step.startswith(f"_{type}_")), "")
+
+
+def instances(step: str, rig: Rig) -> list[str]:
+    """The virtual sensors that a step gives in a recording: for each sensor of its type one, or the one declared."""
+    type = type_of(step)
+    return [f"_{sensor}{step[len(type) + 1 :]}" for sensor in rig.of(type)] or [step]
+
+
+def sensor_of(step: Step, product: str) -> str:
+    """The raw sensor of which a step gives a virtual sensor; "" where it is made once for a recording."""
+    type = type_of(step.sensor)
+    return product[1 : len(product) - len(step.sensor) + len(type) + 1] if type else ""
+
+
+def reads_type(step: Step, type: str) -> bool:
+    """Whether a step reads a sensor of a type, or what is made of it."""
+    return any(each.removeprefix("_").startswith((f"{type}/", f"{type}_")) for each in step.references())
+
+
+def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> dict[str, str]:
+    """The sensors that stand for their types in a step that gives `sensor`, but for those called like their type.
+
+    Args:
+        wanted: the main sensors that the user wants.
+    """
+    wanted = wanted or {}
+    roles = {type: rig.main(type, wanted.get(type)) for type in TYPES}
+    if (type := type_of(step.sensor)) and sensor.endswith(step.sensor[len(type) + 1 :]):
+        main, roles[type] = roles[type], sensor_of(step, sensor)
+        if type == "lidar" and roles[type] != main:
+            roles[_OF_ODOMETRY] = main
+    roles = {type: name for type, name in roles.items() if name != type}
+    if any(each.startswith(f"{REFERENCE}/") for each in step.references()):
+        roles[REFERENCE] = rig.reference(wanted.get(REFERENCE, ""))
+    return roles
+
+
+def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
+    """A step with the names of the sensors that stand for their types; see `roles_of`."""
+    if not roles:
+        return step
+    names = _Names(roles, rig)
+    cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
+    changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
+    odometry, unfit = roles.get(_OF_ODOMETRY), step.unfit
+    if odometry and any(each.startswith("_odom/") for each in step.references()):
+        unfit = f"has its trajectory, `_odom`, of another lidar, {odometry}"
+    return replace(
+        step,
+        sensor=names.sensor(step.sensor),
+        unfit=unfit,
+        reads=tuple(map(names.reference, step.reads)),
+        alternatives=tuple(map(names.alternative, step.alternatives)),
+        run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
+        **changed,
+    )
+
+
+def declared_for(step: Step, sensor: str, rig: Rig) -> Step:
+    """The step for a recording that has been made of it, with the main sensors that the recording gives."""
+    return for_sensors(step, roles_of(step, sensor, rig), rig).for_recording(channels_of(rig.path))
+
+
+def as_types(text: str, roles: Roles) -> str:
+    """A `config.yaml` in which the sensors that stand for their types are called like these.
+
+    Raises:
+        FormatError: it is no YAML.
+    """
+    sections = parse_collection(text)
+    if not (names := {name: type for type, name in roles.items() if type in TYPES}):
+        return text
+    renamed = _called(sections, names)
+    if isinstance(mounts := renamed.get("rig"), Mapping):
+        renamed["rig"] = _called(mounts, names)
+    return yaml.safe_dump(renamed, sort_keys=False)
+
+
+def called_as_types(values: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
+    """Values by sensor, where those that stand for their types are called like these."""
+    return _called(values, {name: type for type, name in roles.items() if type in TYPES})
+
+
+def _called(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Values by their new names. One that is called like a type and does not stand for it takes the other's name."""
+    others = {type: name for name, type in names.items()}
+    return {names.get(name) or others.get(name, name): value for name, value in values.items()}
+
+
+class _Names:
+    """The names of sensors in the place of those of their types."""
+
+    def __init__(self, roles: Roles, rig: Rig) -> None:
+        self._roles, self._rig = roles, rig
+
+    def sensor(self, name: str) -> str:
+        """A raw sensor, a virtual one that is made of it, or its published copy."""
+        virtual, plain = name.startswith("_"), name.removeprefix("_")
+        for type, sensor in self._roles.items():
+            if plain == type or (virtual and plain.startswith(f"{type}_")):
+                return f"{'_' * virtual}{sensor}{plain[len(type) :]}"
+        return name
+
+    def reference(self, reference: str) -> str:
+        name, _, channel = reference.partition("/")
+        if not channel or name == EVERY:
+            return reference
+        sensor, file = self.sensor(name), channel.removesuffix(OPTIONAL)
+        if sensor != name and file == f"{name}.json":
+            channel = self._rig.sidecar(sensor) + channel[len(file) :]
+        return f"{sensor}/{channel}"
+
+    def mapping(self, references: Mapping[str, Any]) -> dict[str, Any]:
+        return {argument: self._value(entry) for argument, entry in references.items()}
+
+    def _value(self, entry: Any) -> Any:
+        if isinstance(entry, tuple):
+            return tuple(map(self._value, entry))
+        if not isinstance(entry, str):
+            return entry
+        # A constant that is a type stays: it says which options concern the sensor.
+        return self.reference(entry) if "/" in entry else self._roles.get(entry, entry) if entry == REFERENCE else entry
+
+    def alternative(self, when: When) -> When:
+        changes = {name: self.mapping(value) if name in _GROUPS else value for name, value in when.changes.items()}
+        instead = {self.reference(channel): self.mapping(each) for channel, each in when.instead.items()}
+        has, lacks = (tuple(map(self.reference, each)) for each in (when.has, when.lacks))
+        return replace(when, changes=changes, instead=instead, has=has, lacks=lacks)
