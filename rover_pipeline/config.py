@@ -25,7 +25,7 @@ from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
-from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.options import LidarOdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOdometrySection, RadarOptions
@@ -70,7 +70,7 @@ class Config(Options):
     input: InputOptions = Field(InputOptions(), description="Treatment of damaged recordings.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
-    odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
+    odometry: LidarOdometrySection = Field(LidarOdometrySection(), description="Odometry of the lidar: `_odom`.")
     radar_odometry: RadarOdometrySection = Field(
         RadarOdometrySection(), description="Odometry of the radar and the IMU: `_radar_odom`."
     )

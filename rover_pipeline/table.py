@@ -12,7 +12,18 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, SMALL, Output, Run, Shown, Step
+from rover_pipeline.engine.step import (
+    ATTRIBUTE,
+    EVERY,
+    EVERY_FILE,
+    OPTIONAL,
+    REFERENCE,
+    SMALL,
+    Output,
+    Run,
+    Shown,
+    Step,
+)
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
@@ -111,7 +122,7 @@ def full_table() -> str:
     """The virtual sensors with all their channels, for the manual."""
     lines = ["| virtual sensor | channels or files | times of | what it is |", "| --- | --- | --- | --- |"]
     for step in TABLE.values():
-        clock = next(iter(step.inputs.values()), "").partition("/")[0] or "`sync.reference`"
+        clock = next(iter(step.inputs.values()), "").partition("/")[0]
         times = "" if step.products else _clock(clock)
         channels = [_channel(name, output) for name, output in step.outputs.items() if name != EVERY]
         files = [f"`{name}`" for name in step.products]
@@ -164,7 +175,7 @@ def _clock(sensor: str) -> str:
     """The raw sensor whose times a sensor has."""
     while sensor in TABLE and TABLE[sensor].inputs:
         sensor = next(iter(TABLE[sensor].inputs.values())).partition("/")[0]
-    return sensor
+    return "sync.reference" if sensor == REFERENCE else sensor
 
 
 def renewed(document: Path, text: str) -> str:

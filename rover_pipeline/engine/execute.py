@@ -19,7 +19,7 @@ from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.shared import Blocks, Shared
-from rover_pipeline.engine.step import EVERY, Inspection, Step
+from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
 from rover_pipeline.format.meta import META
@@ -114,7 +114,9 @@ class StepRun:
         self.trace, self.path, self.label = trace, trace / sensor, f"{trace.name}/{sensor}"
         self.options = step.options.parse(request.options, step.name) if step.options else None
         rig = Rig(trace)
-        self._roles = roles_of(step, sensor, rig) if request.roles is None else request.roles
+        self._roles = request.roles
+        if self._roles is None:
+            self._roles = roles_of(step, sensor, rig, {REFERENCE: getattr(self.options, REFERENCE, "")})
         step = for_sensors(step.for_options(self.options), self._roles, rig)
         self.step = step = step.for_recording(channels_of(trace))
         if step.unfit:

@@ -89,7 +89,7 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
 
 
 def declared_for(step: Step, sensor: str, rig: Rig) -> Step:
-    """The step for a recording that has been made of it, with the main sensors that the recording gives."""
+    """The step as it gives `sensor` in a recording, with the main sensors of the recording itself."""
     return for_sensors(step, roles_of(step, sensor, rig), rig).for_recording(channels_of(rig.path))
 
 

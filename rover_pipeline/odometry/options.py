@@ -15,11 +15,6 @@ from rover_pipeline.options import Options
 class OdometrySection(Options):
     """Odometry of the lidar: `_odom`."""
 
-    lidar: str | None = Field(
-        None,
-        description="The lidar that is taken where a recording has several, by its name, here and wherever else one is "
-        "taken. null = the one called `lidar`, else the one whose files are the largest.",
-    )
     backend: Literal["small_gicp", "kiss_icp", "ouster"] = Field(
         "small_gicp",
         description="Library that registers the sweeps first, for the initial guess of the trajectory. kiss_icp and "
@@ -135,6 +130,16 @@ class OdometrySection(Options):
         if self.overlap > self.segment / 2:
             raise ValueError(f"overlap of {self.overlap:g} s is more than half of segment, {self.segment:g} s")
         return self
+
+
+class LidarOdometrySection(OdometrySection):
+    """Odometry of the lidar: `_odom`."""
+
+    lidar: str | None = Field(
+        None,
+        description="The lidar that is taken where a recording has several, by its name, here and wherever else one is "
+        "taken. null = the one called `lidar`, else the one whose files are the largest.",
+    )
 
 
 class OdometryOptions(OdometrySection):

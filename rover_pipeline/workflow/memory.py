@@ -15,6 +15,7 @@ from typing import Any
 from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.memory import MEMORY, read_memory
+from rover_pipeline.format.rig import TYPES
 
 #: Sections and options that change no bytes of our results, or can name files, addresses or code. `extra` is for rules
 #: that a user names in each run; a calibration is remembered by its content.
@@ -88,6 +89,8 @@ def _differs(name: str, value: object) -> bool:
 
 
 def is_remembered(name: str) -> bool:
+    if name.startswith("instances."):  # of a sensor: what the same option is for all of its type
+        return all(is_remembered(f"{type}.{name.split('.', 2)[-1]}") for type in TYPES)
     # Instead of its content a calibration could have the name of a file.
     return not _below(name, _OF_A_RUN) and name != "radar.calibration"
 

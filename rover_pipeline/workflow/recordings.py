@@ -126,7 +126,7 @@ class RecordingJobs:
         if (found := self._costs.get(results)) is None:
             names = self.pending.get(results, ())
             own = self.flow.of(results)
-            steps = [own.step_of(f"_{name}", results) for name in names]
+            steps = [own.step_of(name, results) for each in names if (name := f"_{each}") in own.steps]
             found = self._costs[results] = cost_of(self.flow.source(results), steps)
         return found
 
