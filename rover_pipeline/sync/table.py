@@ -14,7 +14,7 @@ def _to(sensor: str) -> dict[str, dict[str, str]]:
 
 
 _RAW = get_args(RawSensor)
-#: The reference is that of the options, or else the first sensor that the recording has.
+#: The reference is that of the options, or else the first sensor that the recording has. Layout.
 _REFERENCES = (
     *(When(_to(each), options={"reference": each}) for each in _RAW),
     When(_to(_RAW[0]), lacks=tuple(f"{each}/ts" for each in _RAW)),  # an error that names it
@@ -22,6 +22,7 @@ _REFERENCES = (
     *(When(_to(each), has=(f"{each}/ts",), options={"reference": each}) for each in _RAW),
 )
 
+#: Layout.
 STEPS = (
     Step(
         sensor="_sync",
