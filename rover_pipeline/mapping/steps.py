@@ -15,7 +15,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import UnfitError
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.mapping.floor import Floor, find_floor, floor_sweeps, levelling
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, CellCounts, Extent, Grid, classify, yaml_text
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
@@ -33,8 +33,6 @@ from rover_pipeline.numerics.voxel_table import BIAS
 _SWEEPS, _FRAMES = 8, 40
 #: Number of sums that are held at once: enough for sixteen threads. Schedule.
 _HELD = 16
-#: Number of sweeps that the floor is estimated from.
-_FLOOR_SWEEPS = 8
 
 
 def build(
@@ -145,7 +143,7 @@ def _floor(
     if options.lidar_height is not None:
         return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
     sweeps = []
-    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+    for number in floor_sweeps(numbers):
         poses = motion.columns(number, lidar.columns)
         points = placed(lidar.sweep(_read(recording, number)), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))

@@ -13,7 +13,7 @@ from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
-from rover_pipeline.mapping.floor import find_floor, levelling
+from rover_pipeline.mapping.floor import find_floor, floor_sweeps, levelling
 from rover_pipeline.mapping.sweeps import Sensor
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, moving_body, still_body
@@ -30,8 +30,6 @@ from rover_pipeline.radar.timing import frame_duration
 
 #: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
 _SWEEPS = 40
-#: Number of sweeps that the direction of up is estimated from.
-_FLOOR_SWEEPS = 8
 #: Length, width and height, m, and speed, m/s, in the middle of a class, and the factor by which two of three differ at
 #: most. Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
 #: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s.
@@ -140,8 +138,8 @@ def _up(
     read: Callable[[int], np.ndarray], metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
 ) -> np.ndarray:
     """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
-    sensor, sweeps, numbers = Sensor.of(metadata), [], np.flatnonzero(usable)
-    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+    sensor, sweeps = Sensor.of(metadata), []
+    for number in floor_sweeps(np.flatnonzero(usable)):
         image = stagger(read(number)[None], sensor_info(metadata))[0]
         poses = motion.columns(number, image.shape[1])
         sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))
