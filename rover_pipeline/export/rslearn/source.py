@@ -14,6 +14,7 @@ from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.sweep import SweepMotion
@@ -24,9 +25,6 @@ from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import lidar_clock, read_trajectory, whole_sensor
-
-#: Number of sweeps that the floor is estimated from.
-_FLOOR_SWEEPS = 8
 
 
 class Slice(NamedTuple):
@@ -139,7 +137,7 @@ class Ground:
     def _find_floor(self, motion: SweepMotion) -> Floor:
         """The floor from some of the sweeps."""
         chosen: Sequence[int] = self.numbers[
-            np.unique(np.linspace(0, len(self.numbers) - 1, _FLOOR_SWEEPS).astype(int))
+            np.unique(np.linspace(0, len(self.numbers) - 1, TUNING.floor_sweeps).astype(int))
         ].tolist()
         sweeps = []
         for number in chosen:
