@@ -30,8 +30,8 @@ import numpy as np
 
 LensModel = Literal["fisheye", "brown"]
 
-#: Beyond this tangent, 89.94 degrees from the axis, Brown's model is not used: it can never reach 90 degrees. Tuned: by
-#: hand.
+#: Beyond this tangent, 89.94 degrees from the axis, Brown's model is not used: it can never reach 90 degrees.
+#: Tuned: by hand.
 _MAX_TANGENT = 1000.0
 #: Steps of the table in which the inverse of the radial distortion is looked up before it is refined. Layout.
 _STEPS = 16384

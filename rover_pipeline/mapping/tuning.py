@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuned numbers, by what they serve. All were set by hand; on what they were tried is said where it is known."""
+    """The tuned numbers, set by hand. Headings name what they serve and, where it is known, on what they were tried."""
 
     # --- The floor (`floor`), tried on simulated flats and streets ---
     #: Number of sweeps that the floor is estimated from, against single ones that do not show it.

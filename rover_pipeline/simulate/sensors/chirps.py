@@ -14,8 +14,8 @@ Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
 
 #: Four antennas half a wavelength apart. Layout.
 _ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
-#: Frequency at which the positions of the antennas are what the table below says, GHz. Physics: the middle of 76 to 81
-#: GHz.
+#: Frequency at which the positions of the antennas are what the table below says, GHz.
+#: Physics: the middle of 76 to 81 GHz.
 DESIGN_GHZ = 78.5
 #: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths of `DESIGN_GHZ`. With the transmitters
 #: in the order they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:

@@ -27,8 +27,8 @@ PACKET_WORDS = 728
 f4: Any = np.float32
 # Non-uniform FFT: each echo is spread over the points around its beat frequency, on a grid twice as fine as the range
 # bins. The kernel is the exponential of a semicircle (Barnett, Magland and af Klinteberg, SISC 41, 2019), with its
-# width in grid points. The error is 1e-6 of the strongest echo, more than that of adding echoes as f4. Physics: Barnett
-# et al.
+# width in grid points. The error is 1e-6 of the strongest echo, more than that of adding echoes as f4.
+# Physics: Barnett et al.
 _WIDTH = 8
 _SHAPE = 2.30 * _WIDTH
 #: Rows of the table of the kernel for a step of one grid point. Between them it is linear, which is 1e-7 off at most.
