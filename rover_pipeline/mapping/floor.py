@@ -29,12 +29,6 @@ class Floor(NamedTuple):
     is_plane: bool
 
 
-def floor_sweeps(numbers: np.ndarray) -> list[int]:
-    """Some of the sweeps with these numbers, spread over them, which are enough for the floor."""
-    chosen: list[int] = numbers[np.unique(np.linspace(0, len(numbers) - 1, TUNING.floor_sweeps).astype(int))].tolist()
-    return chosen
-
-
 def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
     """The floor below the lidar: in each sweep the plane with most points by RANSAC, then the median of the sweeps.
 

@@ -15,14 +15,14 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import UnfitError
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.mapping.floor import Floor, find_floor, floor_sweeps, levelling
+from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, CellCounts, Extent, Grid, classify, yaml_text
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.removal import Boxes
-from rover_pipeline.mapping.sweeps import max_distance, placed
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
@@ -143,7 +143,7 @@ def _floor(
     if options.lidar_height is not None:
         return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
     sweeps = []
-    for number in floor_sweeps(numbers):
+    for number in spread_sweeps(numbers):
         poses = motion.columns(number, lidar.columns)
         points = placed(lidar.sweep(_read(recording, number)), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))

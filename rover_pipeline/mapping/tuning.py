@@ -9,9 +9,11 @@ from dataclasses import dataclass
 class Tuning:
     """The tuned numbers, set by hand. Headings name what they serve and, where it is known, on what they were tried."""
 
+    # --- Sweeps from which the floor, and the pixels of a lidar of points, are estimated (`sweeps`) ---
+    #: Their number, against single sweeps that do not show it.
+    spread_sweeps: int = 8
+
     # --- The floor (`floor`), tried on simulated flats and streets ---
-    #: Number of sweeps that the floor is estimated from, against single ones that do not show it.
-    floor_sweeps: int = 8
     #: Largest tilt of the floor in the world, degrees, against ramps and walls: recordings begin with a lidar that is
     #: nearly level.
     floor_tilt_deg: float = 20.0
