@@ -25,8 +25,6 @@ class Tuning:
     max_speed: float = 60.0
 
     # --- rslearn ---
-    #: Number of sweeps that the floor is estimated from, against a sweep that sees little of it.
-    floor_sweeps: int = 8
     #: Minimum distance between two corners of a line, m, against lines whose corners are all at one place: not valid.
     line_step_m: float = 0.02
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +13,10 @@ from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.mapping.floor import Floor, find_floor, floor_sweeps, levelling
 from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
@@ -136,11 +134,8 @@ class Ground:
 
     def _find_floor(self, motion: SweepMotion) -> Floor:
         """The floor from some of the sweeps."""
-        chosen: Sequence[int] = self.numbers[
-            np.unique(np.linspace(0, len(self.numbers) - 1, TUNING.floor_sweeps).astype(int))
-        ].tolist()
         sweeps = []
-        for number in chosen:
+        for number in floor_sweeps(self.numbers):
             poses = motion.columns(number, self._sweeps.reader.columns)
             try:
                 sweep = self._sweeps.places(number)
