@@ -35,7 +35,7 @@ from rover_pipeline.radar.boards import BOARDS
 ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
 #: The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
 _MAX_US = TUNING.max_chirp_us
-#: Transmitters that take turns, and receivers, of the largest cascade. Physics: TI's MMWCAS-RF-EVM of four chips.
+#: Transmitters that take turns, and receivers, of the largest cascade. Physics: 12 and 16 of four chips (TI, TIDUEN5A).
 MAX_ANTENNAS = 16
 #: Frames are read and written in blocks of this size. Schedule.
 _BLOCK_BYTES = 64 << 20

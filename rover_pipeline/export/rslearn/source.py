@@ -16,11 +16,11 @@ from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.mapping.floor import Floor, find_floor, floor_sweeps, levelling
+from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
-from rover_pipeline.mapping.sweeps import max_distance, placed
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import lidar_clock, read_trajectory, whole_sensor
 
@@ -135,7 +135,7 @@ class Ground:
     def _find_floor(self, motion: SweepMotion) -> Floor:
         """The floor from some of the sweeps."""
         sweeps = []
-        for number in floor_sweeps(self.numbers):
+        for number in spread_sweeps(self.numbers):
             poses = motion.columns(number, self._sweeps.reader.columns)
             try:
                 sweep = self._sweeps.places(number)
