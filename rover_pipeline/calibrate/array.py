@@ -17,32 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
-
-#: Directions that are tried for each echo: sines of azimuth and elevation.
-_AZIMUTHS, _ELEVATIONS, _HIGHEST = 65, 13, 0.6
-#: Iterations of directions and gains.
-_ITERATIONS = 15
-#: Steps from the tried direction that Doppler and phases agree on to the one that fits the phases best.
-_CLIMB = 3
-#: How much the fit of the array counts against the Doppler, as the inverse of the share of an echo's power that errors
-#: of the array may explain: at the start those of an array without calibration, at the end those of one with it.
-_FIT_WEIGHT = 20.0, 100.0
-#: Smallest share of unexplained power in the weight of an echo, and the largest of an echo that counts at all.
-_FLOOR, _WORST = 0.01, 0.5
-#: Prior standard deviations of the spacing (relative), and of a turn of the array (sine).
-_SPACING_PRIOR, _TURN_PRIOR = 0.02, 0.3
-#: Systematic part of the standard deviations of both: what the odometry's velocity is wrong by in scale, and in
-#: direction with the radar's mounting.
-_SPACING_SYSTEMATIC, _TURN_SYSTEMATIC = 0.002, 0.002
-#: Residuals of the Doppler beyond this many standard deviations are of echoes that move or whose direction is wrong.
-_OUTLIER = 3.0
-#: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians; it is the same in all frames.
-_CLUTTER = 0.03
-#: Echoes in a direct fit of the gains, above which their scatter gives the standard deviations.
-_ENOUGH = 8
+from rover_pipeline.radar.ego_motion import OUTLIER
 
 
 class Fit(NamedTuple):
@@ -79,7 +58,7 @@ def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.nd
     bare = replace(board, gains=())
     aligned = snapshots * plane_waves(bare, right, up).conj()
     gains, weight = _principal(aligned)
-    phase_sigma = np.hypot(_scatter(aligned, gains, weight, snr), _CLUTTER)
+    phase_sigma = np.hypot(_scatter(aligned, gains, weight, snr), TUNING.clutter_phase)
     fitted = coherence(replace(board, gains=tuple(gains.tolist())), snapshots, right, up)
     return Fit(gains, phase_sigma, board.spacing, np.inf, fitted, right, up, weight > 0)
 
@@ -102,33 +81,33 @@ def fit_moving(
     """
     board = replace(board, gains=())
     gains = np.ones(snapshots.shape[1], "c16")
-    spacing_sigma = _SPACING_PRIOR * board.spacing
-    turn_sigma = np.full(2, _TURN_PRIOR)
+    spacing_sigma = TUNING.spacing_prior * board.spacing
+    turn_sigma = np.full(2, TUNING.turn_prior)
     right = up = np.empty(0)
     used = np.ones(len(snapshots), bool)
-    for iteration in range(_ITERATIONS):
-        share = iteration / (_ITERATIONS - 1)
-        fit_weight = _FIT_WEIGHT[0] ** (1 - share) * _FIT_WEIGHT[1] ** share
+    for iteration in range(TUNING.iterations):
+        share = iteration / (TUNING.iterations - 1)
+        fit_weight = TUNING.fit_weight[0] ** (1 - share) * TUNING.fit_weight[1] ** share
         current = replace(board, gains=tuple(gains.tolist()))
         right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
         predicted = -(unit_vectors(right, up) * velocity).sum(axis=1)
-        used = np.abs(doppler - predicted) < _OUTLIER * doppler_sigma
+        used = np.abs(doppler - predicted) < OUTLIER * doppler_sigma
         gains, weight = _principal(np.where(used[:, None], aligned, 0))
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
-        spacing_sigma = np.hypot(stretch_sigma, _SPACING_SYSTEMATIC) * board.spacing
+        spacing_sigma = np.hypot(stretch_sigma, TUNING.spacing_systematic) * board.spacing
         rows, columns = board.grid.T
         gains = _normalised(
             gains * np.exp(-1j * np.pi * (board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]))
         )
-        if iteration == _ITERATIONS - 1:
+        if iteration == TUNING.iterations - 1:
             right, up = right * (1 + stretch) + turn[0], up + turn[1]
     aligned = snapshots * plane_waves(board, right, up).conj()
     rows, columns = board.grid.T
     # The turn's own error is common to all antennas, in proportion to their distance from the middle.
     distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
-    common = (np.pi * distance * np.hypot(turn_sigma, _TURN_SYSTEMATIC)[:, None]) ** 2
+    common = (np.pi * distance * np.hypot(turn_sigma, TUNING.turn_systematic)[:, None]) ** 2
     phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
     calibrated = replace(board, gains=tuple(gains.tolist()))
     fitted = coherence(calibrated, snapshots, right, up)
@@ -151,26 +130,26 @@ def _directions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most likely direction of each echo, by its phases and its Doppler, refined between the tried ones."""
     limit = min(1.0, 1 / board.spacing)
-    highest = min(_HIGHEST, 1 / board.row_spacing)
-    azimuth = np.linspace(-limit, limit, _AZIMUTHS)
-    elevation = np.linspace(-highest, highest, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+    highest = min(TUNING.max_elevation, 1 / board.row_spacing)
+    azimuth = np.linspace(-limit, limit, TUNING.azimuths)
+    elevation = np.linspace(-highest, highest, TUNING.elevations) if board.has_elevation else np.zeros(1)
     right, up = (each.ravel() for each in np.meshgrid(azimuth, elevation, indexing="ij"))
     visible = right**2 + up**2 <= 1
     beams = plane_waves(board, right, up).conj()
     corrected = snapshots * board.corrections * board.signs
-    most = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
-    fit = np.abs(matmul(corrected, beams.T)) ** 2 / most[:, None]
+    in_phase = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
+    fit = np.abs(matmul(corrected, beams.T)) ** 2 / in_phase[:, None]
     residual = (doppler[:, None] + matmul(velocity, unit_vectors(right, up).T)) / doppler_sigma[:, None]
     # A residual beyond the outlier's counts no more: the echo may move.
-    score = fit_weight * fit - np.minimum(residual**2, _OUTLIER**2 * 4) / 2
+    score = fit_weight * fit - np.minimum(residual**2, OUTLIER**2 * 4) / 2
     shape = (len(snapshots), len(azimuth), len(elevation))
     best = np.where(visible, score, -np.inf).argmax(axis=1)
     i, j = np.divmod(best, len(elevation))
-    # The Doppler chooses between directions that the phases do not tell apart, but it must not pull on the chosen one:
-    # what is left between both is what determines the turn and the spacing of the array.
+    # The Doppler chooses between directions that the phases do not distinguish, but it must not pull on the chosen
+    # one: what is left between both is what determines the turn and the spacing of the array.
     fit = np.where(visible, fit, -np.inf).reshape(shape)
     every = np.arange(len(snapshots))
-    for _ in range(_CLIMB):
+    for _ in range(TUNING.climb_steps):
         i = i + _uphill(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
         j = j + _uphill(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
     by_azimuth = _vertex(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
@@ -205,8 +184,9 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         gains = eigh(covariance)[1][:, -1]
         rest = 1 - np.abs(matmul(unit, gains.conj())) ** 2
         # The share of echoes that fit worst is left out, but never more than half of them.
-        limit = max(_FLOOR, min(_WORST, 2 * float(np.median(rest[power > 0])) if (power > 0).any() else _WORST))
-        weight = np.where((power > 0) & (rest <= limit), 1 / (rest + _FLOOR), 0)
+        typical = 2 * float(np.median(rest[power > 0])) if (power > 0).any() else TUNING.max_unexplained
+        limit = max(TUNING.min_unexplained, min(TUNING.max_unexplained, typical))
+        weight = np.where((power > 0) & (rest <= limit), 1 / (rest + TUNING.min_unexplained), 0)
     return _normalised(gains), weight
 
 
@@ -222,15 +202,15 @@ def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np
     """Standard deviation of the phase of each gain, f8 (antenna,), radians: of the mean over the echoes."""
     used = weight > 0
     noise = np.sqrt(1 / np.maximum(2 * snr[used], 1e-9))
-    least = 1 / np.sqrt(np.maximum((1 / noise**2).sum(), 1e-9))
-    if used.sum() < _ENOUGH:
-        return np.full(len(gains), least)
+    of_noise = 1 / np.sqrt(np.maximum((1 / noise**2).sum(), 1e-9))
+    if used.sum() < TUNING.min_scatter:
+        return np.full(len(gains), of_noise)
     amplitude = matmul(aligned[used], gains.conj() / (np.abs(gains) ** 2).sum())
     ratio = aligned[used] / amplitude[:, None] / gains
     deviation = np.angle(ratio)
     share = weight[used] / weight[used].sum()
     spread: np.ndarray = np.sqrt((share[:, None] * deviation**2).sum(axis=0) * (share**2).sum())
-    return np.maximum(spread, least)
+    return np.maximum(spread, of_noise)
 
 
 def _turn(
@@ -248,11 +228,11 @@ def _turn(
     residual = doppler + (unit_vectors(right, up) * velocity).sum(axis=1)
     design = np.stack([by_right, by_up, by_right * right], axis=1) / sigma[:, None]
     target = -residual / sigma
-    prior = np.diag([_TURN_PRIOR**-2, _TURN_PRIOR**-2, _SPACING_PRIOR**-2])
+    prior = np.diag([TUNING.turn_prior**-2, TUNING.turn_prior**-2, TUNING.spacing_prior**-2])
     solution, information = np.zeros(3), prior
     for _ in range(8):
         rest = target - matmul(design, solution)
-        weight = np.where(used & (np.abs(rest) < _OUTLIER), (1 - (rest / _OUTLIER) ** 2) ** 2, 0)
+        weight = np.where(used & (np.abs(rest) < OUTLIER), (1 - (rest / OUTLIER) ** 2) ** 2, 0)
         information = prior + matmul(design.T, design * weight[:, None])
         solution = solve(information, matmul(design.T, weight * target))
     kept = weight > 0

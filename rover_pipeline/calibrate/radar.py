@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from rover_pipeline.calibrate.array import Fit, fit_gains, fit_moving, strongest_directions
+from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
@@ -24,26 +25,12 @@ from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency,
 from rover_pipeline.radar.coupling import Coupling
 from rover_pipeline.radar.detect import Peaks
 from rover_pipeline.radar.frames import make_transform
-from rover_pipeline.radar.options import CalibrationFile, PointsOptions
+from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
 
-#: Frames of a recording that are looked at, evenly spread; and those that the coupling is estimated from.
-_FRAMES, _PREPARED = 80, 16
-#: Of each frame the strongest echoes, with at least this SNR, dB.
-_ECHOES, _MIN_SNR_DB = 20, 20.0
-#: Slowest motion whose Doppler gives directions, m/s, and the share of the largest Doppler that is surely not aliased.
-_MIN_SPEED, _UNALIASED = 0.3, 0.9
-#: Standard deviation of an echo's Doppler, Doppler bins, and of the odometry's velocity, m/s.
-_DOPPLER_BINS, _VELOCITY_MPS = 0.1, 0.01
-#: Echoes that a calibration from a recording needs, and the largest standard deviation of a phase in a result, degrees.
-_MIN_ECHOES, _MAX_SIGMA_DEG = 100, 10.0
-#: How far from the given distance a reflector is searched, m.
-_NEAR_M = 0.3
-#: What a phase of an antenna of the coupling is rounded to in the file: ADC counts.
+#: Decimal places of the tones of the coupling in the file, which are ADC counts. Layout.
 _DIGITS = 2
-#: Relative standard deviation of a spacing that was not measured: what a board is built to.
-_SPACING_UNKNOWN = 0.02
 
 
 class Reflector(NamedTuple):
@@ -115,7 +102,7 @@ class _Radar:
 
     def prepare(self) -> None:
         """Find the coupling."""
-        numbers = self.frames(self.valid, _PREPARED)
+        numbers = self.frames(self.valid, TUNING.coupling_frames)
         if not len(numbers):
             raise FormatError(f"{self.path}: has no valid frame to calibrate from")
         iq = np.concatenate([self.iq.read(int(n), int(n) + 1) for n in numbers])
@@ -135,9 +122,9 @@ class _Radar:
         """The strongest echoes of some frames, or of each the strongest static one near a distance."""
         middle, found = self.shape[0] // 2, []
         for number, peaks, snapshots in self.echoes(numbers):
-            keep = np.flatnonzero(peaks.snr >= 10 ** (_MIN_SNR_DB / 10))[:_ECHOES]
+            keep = np.flatnonzero(peaks.snr >= 10 ** (TUNING.min_snr_db / 10))[: TUNING.frame_echoes]
             if near is not None:
-                there = (np.abs(peaks.range * self.bin_m - near) < _NEAR_M) & (np.abs(peaks.doppler - middle) < 1)
+                there = (np.abs(peaks.range * self.bin_m - near) < TUNING.near_m) & (np.abs(peaks.doppler - middle) < 1)
                 keep = np.flatnonzero(there)[:1]
             found.append(
                 _Echoes(
@@ -182,7 +169,7 @@ def calibrate_radar(
         radar.prepare()
     bias: tuple[float, float | None] = (0.0, None)
     if reflector is not None:
-        parts = [radar.collect(radar.frames(radar.valid, _FRAMES), reflector.near) for radar in radars]
+        parts = [radar.collect(radar.frames(radar.valid, TUNING.frames), reflector.near) for radar in radars]
         echoes = _Echoes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         fit = _on_reflector(first, echoes, reflector)
         if reflector.distance is not None:
@@ -191,7 +178,7 @@ def calibrate_radar(
     else:
         fit, echoes = _in_motion(radars)
     worst = float(np.degrees(fit.phase_sigma.max()))
-    if not worst < _MAX_SIGMA_DEG:
+    if not worst < TUNING.max_phase_sd_deg:
         raise ConfigError(
             f"{first.path}: its echoes leave the phases of the array uncertain by {worst:.0f} degrees; record a "
             "reflector, or more motion past strong targets"
@@ -205,7 +192,8 @@ def calibrate_radar(
 def _on_reflector(radar: _Radar, echoes: _Echoes, reflector: Reflector) -> Fit:
     if not len(echoes.snr):
         raise ConfigError(
-            f"{radar.path}: no static echo within {_NEAR_M} m of {reflector.near} m; give the reflector's distance"
+            f"{radar.path}: no static echo within {TUNING.near_m} m of {reflector.near} m; give the reflector's "
+            "distance"
         )
     # Phases that grow along the array turn all directions: an echo whose direction is not known leaves them open.
     spans = dict(zip(("azimuth", "elevation"), np.ptp(radar.board.antennas, axis=0) > 0, strict=True))
@@ -225,21 +213,21 @@ def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:
     parts, velocities = [], []
     for radar in radars:
         velocity, usable = _velocities(radar)
-        numbers = radar.frames(usable & radar.valid, _FRAMES)
+        numbers = radar.frames(usable & radar.valid, TUNING.frames)
         if len(numbers):
             parts.append(radar.collect(numbers))
             velocities.append(velocity[parts[-1].frame])
     count = sum(len(part.snr) for part in parts)
-    if count < _MIN_ECHOES:
+    if count < TUNING.min_echoes:
         raise ConfigError(
-            f"{radars[0].path}: has {count} strong echoes while the radar moves between {_MIN_SPEED} m/s and its "
-            f"largest Doppler, {_MIN_ECHOES} are needed; calibrate on a reflector (--reflector)"
+            f"{radars[0].path}: has {count} strong echoes while the radar moves between {TUNING.min_speed} m/s and its "
+            f"largest Doppler, {TUNING.min_echoes} are needed; calibrate on a reflector (--reflector)"
         )
     echoes = _Echoes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    sigma = np.full(count, np.hypot(_DOPPLER_BINS * radars[0].bin_mps, _VELOCITY_MPS))
+    sigma = np.full(count, np.hypot(VelocitySection().doppler_error * radars[0].bin_mps, TUNING.velocity_sd))
     velocity = np.concatenate(velocities)
     fit = fit_moving(radars[0].board, echoes.snapshots, echoes.snr, echoes.doppler, velocity, sigma)
-    if fit.used.sum() < _MIN_ECHOES:
+    if fit.used.sum() < TUNING.min_echoes:
         raise ConfigError(
             f"{radars[0].path}: {int(fit.used.sum())} of {count} echoes have the Doppler that `_radar_pose` predicts; "
             "is rig.radar right? Else calibrate on a reflector (--reflector)"
@@ -262,8 +250,8 @@ def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
     world = pose.channel("vel").read(0, count)
     velocity = np.einsum("fij,fi->fj", pose.channel("rot").read(0, count), world)
     speed = np.linalg.norm(velocity, axis=1)
-    limit = _UNALIASED * (max_doppler(radar.texts["sidecar"]) or np.inf)
-    return velocity, (pose.valid(count) > 0) & (speed > _MIN_SPEED) & (speed < limit)
+    limit = TUNING.unaliased * (max_doppler(radar.texts["sidecar"]) or np.inf)
+    return velocity, (pose.valid(count) > 0) & (speed > TUNING.min_speed) & (speed < limit)
 
 
 def _described(
@@ -272,7 +260,7 @@ def _described(
     """The content of the file."""
     used = radar.board, echoes.snapshots[fit.used]
     before = float(np.median(coherence(*used, *strongest_directions(*used))))
-    sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else _SPACING_UNKNOWN * fit.spacing
+    sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else TUNING.spacing_prior * fit.spacing
     receivers = len(BOARDS[radar.board_name].rx)
     antennas = [
         {

@@ -31,12 +31,14 @@ import numpy as np
 LensModel = Literal["fisheye", "brown"]
 
 #: Beyond this tangent, 89.94 degrees from the axis, Brown's model is not used: it can never reach 90 degrees.
+#: Tuned: by hand.
 _MAX_TANGENT = 1000.0
-#: Steps of the table in which the inverse of the radial distortion is looked up before it is refined.
+#: Steps of the table in which the inverse of the radial distortion is looked up before it is refined. Layout.
 _STEPS = 16384
-#: Rows of pixels whose rays are computed at a time, to bound the memory that it takes.
+#: Rows of pixels whose rays are computed at a time, to bound the memory that it takes. Schedule.
 _ROWS = 64
-#: Most iterations that remove the tangential distortion; a few are enough away from the turn of the polynomial.
+#: Maximum number of iterations that remove the tangential distortion; a few are enough away from the turn of the
+#: polynomial. Schedule.
 _ITERATIONS = 20
 
 

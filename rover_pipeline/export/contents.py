@@ -17,7 +17,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json
 
-#: Bytes of a file that is read whole: a sweep has some megabytes, the poses of ten hours as text 60.
+#: Bytes of a file that is read whole: a sweep has some megabytes, the poses of ten hours as text 60. Schedule.
 _MAX_BYTES = 1 << 30
 
 

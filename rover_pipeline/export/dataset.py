@@ -50,7 +50,7 @@ from rover_pipeline.table import TABLE
 T = TypeVar("T")
 #: Ends a reference to a channel that is read where it is there.
 OPTIONAL = "?"
-#: Samples of a part of an export: some seconds of work, which an interruption costs at most.
+#: Samples of a part of an export: some seconds of work, which an interruption costs at most. Schedule.
 PART_ITEMS = 128
 
 
@@ -156,7 +156,7 @@ class ExportJob:
         Args:
             name: of the recording, or of what it is here; unit: what the items are called.
             write: gives the paths of the files of an item.
-            after: what else the files depend on that the identity of the dataset does not tell.
+            after: what else the files depend on that is not in the identity of the dataset.
         """
 
         def make(part: Sequence[T]) -> Iterator[Path]:
@@ -169,7 +169,7 @@ class ExportJob:
                     advance(len(part))
 
     def note(self, text: str) -> None:
-        """Tell the user something, once."""
+        """Print a note for the user, once."""
         if text not in self.notes:
             self.notes.append(text)
             print(f"export {self.format.name}: {text}", file=sys.stderr, flush=True)

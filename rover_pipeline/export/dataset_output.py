@@ -195,7 +195,7 @@ def merge(
             os.replace(output.folder / name, target)
         else:
             _link(output.folder / name, target)
-    _sync({below(path, name).parent for name in changed})  # before the provenance tells of them
+    _sync({below(path, name).parent for name in changed})  # before the provenance lists them
     make_folders(own)
     scratch = output.folder.parent / PROVENANCE
     scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -9,7 +9,8 @@
 
 (A. Geiger, P. Lenz, R. Urtasun, Are we ready for autonomous driving? The KITTI vision benchmark suite, CVPR 2012, and
 the readme of the odometry development kit.) KITTI's sweeps are deskewed too, and turn by turn with its camera. Sweeps
-without a valid pose are left out, so that their number in a sequence is not that in the recording: `times.txt` tells.
+without a valid pose are left out, so that a sweep has another number in the sequence than in the recording; `times.txt`
+gives its time.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class _Calibration(Content):
         return {name: np.array(found[name], "f8").reshape(3, 4) for name in _MATRICES}
 
 
+#: The files of a dataset. Layout.
 LAYOUT = Layout(
     sweeps=File(
         "sequences/{sequence}/velodyne/{frame:06d}.bin",

@@ -29,7 +29,7 @@ class File:
         path: below the dataset, with its keys: `{recording}/clouds/{sample:06d}.bin`. `{dataset}` is the name of the
             dataset's folder. What is in brackets, such as `[{recording}/]`, is left out without its key.
         content: how it is stored.
-        rules: what is told when a rule is broken -> a function of the content, whether it is kept; of many values an
+        rules: the message when a rule is broken -> a function of the content, whether it is kept; of many values an
             array, and `{at}` is the number of the first one that breaks it, `{line}` the number from 1.
         optional: whether a dataset may have none.
         keep: what `Found.kept` has of the content.
@@ -58,7 +58,7 @@ class File:
         return re.compile(text.replace(r"\[", "(?:").replace(r"\]", ")?"))
 
     def broken(self, content: Any) -> Iterator[str]:
-        """What is told of the rules that a content breaks. One that lacks what a rule is about breaks the rule, too."""
+        """A message for each rule that a content breaks. One that lacks what a rule is about breaks the rule, too."""
         for text, holds in self.rules.items():
             holding = np.atleast_1d(_unless_lacking(holds, content, False))
             if not holding.all():
@@ -128,7 +128,7 @@ class Layout:
             return self.files[name].content.read(path)
         except (ValueError, OSError) as error:
             text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            raise FormatError(_told(f"{path}: {text}")) from error
+            raise FormatError(_with_remedy(f"{path}: {text}")) from error
 
     def kept(self, folder: Path, *names: str) -> Files:
         """Files of some kinds, with what is kept of each. Raises FormatError for what cannot be read."""
@@ -151,21 +151,21 @@ class Layout:
         found = self.find(folder)
         for name, file in self.files.items():
             if not found[name] and not file.optional:
-                yield _told(f"{folder}: has no {file.path.replace('{dataset}', folder.resolve().name)}")
+                yield _with_remedy(f"{folder}: has no {file.path.replace('{dataset}', folder.resolve().name)}")
             for at, each in enumerate(found[name]):
                 try:
                     content = self.read(name, each.path)
                 except FormatError as error:
                     yield str(error)
                     continue
-                yield from (_told(f"{each.path}: {text}") for text in file.broken(content))
+                yield from (_with_remedy(f"{each.path}: {text}") for text in file.broken(content))
                 found[name][at] = each._replace(kept=_unless_lacking(file.keep, content, None))
         try:
-            yield from map(_told, relations(folder, found) if relations else ())
+            yield from map(_with_remedy, relations(folder, found) if relations else ())
         except FormatError as error:
             yield str(error)
 
 
-def _told(problem: str) -> str:
+def _with_remedy(problem: str) -> str:
     """A problem with what to do, unless it asks a question or says it itself."""
     return problem if problem.endswith("?") or "; " in problem else f"{problem}; export it again"

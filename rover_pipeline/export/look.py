@@ -55,7 +55,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
         raise ConfigError(f"check: --against {against.path} is of one trace, and {len(traces)} are given")
     found = [(trace, problems(trace, threads)) for trace in traces]
     found += [(each, dataset_problems(each)) for each in datasets]
-    told = 0
+    printed = 0
     by_folder: dict[str, Any] = {}
     for folder, lines in found:
         listed: list[str] = []
@@ -63,7 +63,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
         if against is not None and folder in traces:
             lines = chain(lines, _compared(folder, against, comparisons, as_json))
         for problem in _until_error(lines, folder):
-            told += 1
+            printed += 1
             listed.append(problem)
             if not as_json:
                 print(problem, flush=True)
@@ -73,8 +73,8 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
     else:
         kinds = [count(len(traces), "trace")] if traces or not datasets else []
         kinds += [count(len(datasets), "dataset")] if datasets else []
-        print(f"rover-pipeline: {', '.join(kinds)}, {count(told, 'problem')}", file=sys.stderr)
-    return 1 if told else 0
+        print(f"rover-pipeline: {', '.join(kinds)}, {count(printed, 'problem')}", file=sys.stderr)
+    return 1 if printed else 0
 
 
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:

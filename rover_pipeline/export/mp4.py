@@ -28,17 +28,19 @@ from rover_pipeline.export.samples import (
     find_radar_points,
     find_samples,
     find_sweeps,
+    print_duration,
     read_evenly,
-    tell_duration,
 )
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import read_optional, sensor_mount
 
+#: Pixels of a picture. Layout.
 WIDTH, HEIGHT = 1280, 720
-#: Pictures a second, unless the user asks for every n-th only. The video plays in real time.
+#: Pictures a second, unless the user asks for every n-th only. The video plays in real time. Layout.
 RATE = 10.0
 #: Encoders in order of preference, with their settings: H.264 where this FFmpeg has it, else MPEG-4.
 _ENCODERS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -54,14 +56,12 @@ _CAPTIONS = {
     "range_doppler": "range-Doppler: range to the right, receding upward",
     "range_azimuth": "range-azimuth: range upward, azimuth to the right",
 }
-#: Rows of panels: the height of each row, and the width of each of its panels, pixels, where all are shown.
+#: Rows of panels: the height of each row, and the width of each of its panels, pixels, where all are shown. Layout.
 _ROWS: tuple[tuple[int, dict[str, int]], ...] = (
     (432, {"camera": 768, "birds_eye": 512}),
     (128, {"range_image": 1280}),
     (160, {"range_doppler": 640, "range_azimuth": 640}),
 )
-#: Longest video, s. A longer recording is none: the clock was set in it.
-MAX_SECONDS = 86400.0
 #: The video runs from the first to the last sample of these channels.
 _TIMED_CHANNELS = (
     ("lidar", "rng"),
@@ -72,8 +72,8 @@ _TIMED_CHANNELS = (
     ("_lidar_image", "rng"),
     ("_radar_points", "xyz"),
 )
-#: A sample is shown until it is this old, s, and the trajectory of so many seconds before.
-_MAX_AGE, _PAST_S = 0.5, 10.0
+#: How much of the past trajectory is drawn, s. Layout.
+_PAST_S = 10.0
 
 
 class _Area(NamedTuple):
@@ -96,13 +96,13 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     if not timed:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
     begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
-    if end - begin > MAX_SECONDS:
+    if end - begin > TUNING.max_video_s:
         raise FormatError(f"{trace}: spans {(end - begin) / 86400:.1f} days: a clock was set; `check` says where")
     times = begin + np.arange(math.floor((end - begin) * rate) + 1) / rate
     draw = Picture(trace, begin)
     if not draw.areas:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
-    tell_duration(f"export mp4 {trace.name}", [(len(times), "pictures", lambda: draw(begin))], options.threads)
+    print_duration(f"export mp4 {trace.name}", [(len(times), "pictures", lambda: draw(begin))], options.threads)
     with progress(f"{trace.name} preview", len(times)) as advance:
         # A picture takes 2.8 MB.
         pictures = ordered_map(draw, times.tolist(), threads=options.threads, held=4 * options.threads)
@@ -212,7 +212,7 @@ def _latest_sample_panel(
     def panel(time: float, width: int, height: int) -> np.ndarray:
         if samples is None:
             return message_panel(width, height, f"no {name}")
-        at = samples.latest(time, _MAX_AGE)
+        at = samples.latest(time, TUNING.max_age_s)
         sample = None if at is None else samples.read(at)
         return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
 
@@ -296,12 +296,12 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
             return message_panel(width, height, "no points")
         view = ViewFromAbove(blank(width, height), (width / 2, height / 2), min(width, height) / 2 / edge)
         view.draw_rings(2 * edge)
-        at = sweeps.samples.latest(time, _MAX_AGE) if sweeps else None
+        at = sweeps.samples.latest(time, TUNING.max_age_s) if sweeps else None
         points = sweeps.points(at) if sweeps and at is not None else None
         if points is not None:
             view.draw_lidar_points(points)
         view.draw_rover(recent_positions(time))
-        at = radar.latest(time, _MAX_AGE) if radar else None
+        at = radar.latest(time, TUNING.max_age_s) if radar else None
         if radar and at is not None and (sample := radar.read(at)) is not None:
             count = int(sample["count"])
             points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
@@ -330,7 +330,7 @@ def _recent_positions(trace: Path) -> Callable[[float], np.ndarray]:
     pos, rot = odom.read_all("pos"), odom.read_all("rot")
 
     def positions(time: float) -> np.ndarray:
-        now = odom.latest(time, _MAX_AGE)
+        now = odom.latest(time, TUNING.max_age_s)
         if now is None:
             return np.empty((0, 3))
         first = int(np.searchsorted(odom.ts, time - _PAST_S))

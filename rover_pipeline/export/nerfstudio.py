@@ -36,10 +36,8 @@ from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, whole_sensor
 
-#: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.
+#: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up. Layout.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-#: From the middle of a pixel to its corner.
-_HALF = 0.5
 _LENS = ("fl_x", "fl_y", "cx", "cy", "w", "h")
 #: The lists of the splits: nerfstudio wants all three or none.
 _LISTS = ("train_filenames", "val_filenames", "test_filenames")
@@ -63,6 +61,7 @@ class _Transforms(Json):
         return {**content, "names": names, "poses": poses, "lens": lens}
 
 
+#: The files of a dataset. Layout.
 LAYOUT = Layout(
     transforms=File(
         "[{recording}/]transforms.json",
@@ -182,7 +181,7 @@ class _Scene:
         model = "OPENCV_FISHEYE" if lens.is_fisheye else "OPENCV" if lens.is_distorted else "PINHOLE"
         if model == "OPENCV" and lens.k[3]:
             self._job.note("the lens has a k4, which splatfacto refuses for OPENCV: use undistort: true for it")
-        numbers = {"fl_x": lens.fx, "fl_y": lens.fy, "cx": lens.cx + _HALF, "cy": lens.cy + _HALF}
+        numbers = {"fl_x": lens.fx, "fl_y": lens.fy, "cx": lens.cx + 0.5, "cy": lens.cy + 0.5}
         numbers |= {f"k{at}": value for at, value in enumerate(lens.k, 1)} if model != "PINHOLE" else {}
         numbers |= {"p1": lens.p[0], "p2": lens.p[1]} if model == "OPENCV" else {}
         return {"camera_model": model, "w": lens.width, "h": lens.height, **numbers}

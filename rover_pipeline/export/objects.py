@@ -11,22 +11,20 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 
 OBJECTS = "_objects"
 #: Shapes of the channels after the axis of objects. Of `probability` the number of classes follows from the channel.
+#: Layout.
 _SHAPES: dict[str, tuple[int, ...]] = {"centre": (3,), "extent": (3,), "yaw": (), "vel": (3,), "track": ()}
 _CHANNELS = (*_SHAPES, "probability")
 #: The classes stand in the description of their channel: `...: car, pedestrian, other. [object, class]`.
 _CLASSES = re.compile(r":\s*([^:.\[\]]+)\.\s*\[object, class\]")
-#: Samples that are read at once.
+#: Samples that are read at once. Schedule.
 _SAMPLES = 256
-#: Points along each edge of a box whose projections bound it: lenses bend its edges.
-_ALONG = 5
-#: A box must be so far ahead of the camera, m, to be projected.
-_LEAST_DEPTH = 0.1
 
 
 class Objects(NamedTuple):
@@ -65,7 +63,7 @@ class ObjectReader:
 
     Attributes:
         ts: f8 (N,), times of the samples as they are stored, s.
-        valid: bool (N,), samples that can be trusted; another one tells nothing about objects.
+        valid: bool (N,), samples that can be trusted; another one says nothing about objects.
         classes: names, in the order of the probabilities.
 
     Raises:
@@ -150,8 +148,8 @@ def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     out = np.full((len(boxes.centre), 4), np.nan)
     if not len(out):
         return out
-    seen = matmul(corners(boxes, _ALONG) - pose.pos, pose.rot)
-    ahead = np.where(seen[..., 0] > _LEAST_DEPTH, seen[..., 0], np.nan)
+    seen = matmul(corners(boxes, TUNING.edge_points) - pose.pos, pose.rot)
+    ahead = np.where(seen[..., 0] > TUNING.min_depth_m, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)
     for number in range(len(out)):
         known = np.isfinite(column[number]) & np.isfinite(row[number])

@@ -14,7 +14,7 @@ from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 
 #: What the process at the other end of the pipe does. It needs no lock of this interpreter, so that a library may wait
-#: for it while it holds that. When the disk is full it reads on, so that nobody waits, and tells the error's number.
+#: for it while it holds that. When the disk is full it reads on, so that nobody waits, and prints the error's number.
 _COPY = """
 import os, sys
 failed, file = 0, None
@@ -83,8 +83,8 @@ def piped(path: Path) -> Iterator[str]:
             raise
         finally:
             os.close(write)
-        told, _ = process.communicate()
-    number = int(told) if told.strip().isdigit() else None
+        printed, _ = process.communicate()
+    number = int(printed) if printed.strip().isdigit() else None
     if number is None:
         raise OSError(f"{path}: the process that writes it ended with status {process.returncode}")
     if number:

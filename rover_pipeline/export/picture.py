@@ -35,12 +35,12 @@ from rover_pipeline.table import TABLE
 #: Endings of the files that a picture can be, and their formats.
 FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 _MAP = "_map"
-#: Most numbers of a sample that are drawn as a curve each, along one axis or several (a rotation has nine), and most
-#: channels of a picture.
-_MOST_LINES, _MOST_OF_MATRIX, _MOST_CHANNELS = 16, 9, 6
-#: Samples of a waterfall, and samples of curves to both sides of the one that a figure of a channel is about.
+#: Maximum number of values of a sample that are drawn as a curve each, along one axis or several (a rotation has nine),
+#: and of channels of a picture. Layout.
+_MAX_LINES, _MAX_OF_MATRIX, _MAX_CHANNELS = 16, 9, 6
+#: Samples of a waterfall, and samples of curves to both sides of the one that a figure of a channel is about. Layout.
 _WATERFALL, _AROUND = 1000, 200
-#: How much of the past of a body is drawn, s.
+#: How much of the past of a body is drawn, s. Layout.
 _PAST_S = 3.0
 
 
@@ -296,11 +296,11 @@ def _draw_times(figure: Figure, sensor: Sensor) -> None:
 
 def _is_image(spec: ChannelSpec) -> bool:
     """Whether a sample has so many numbers along several axes that it fills a picture."""
-    return len(spec.shape) > 1 and int(np.prod(spec.shape)) > _MOST_OF_MATRIX
+    return len(spec.shape) > 1 and int(np.prod(spec.shape)) > _MAX_OF_MATRIX
 
 
 def _is_row(spec: ChannelSpec) -> bool:
-    return len(spec.shape) == 1 and spec.shape[0] > _MOST_LINES
+    return len(spec.shape) == 1 and spec.shape[0] > _MAX_LINES
 
 
 def _draw_sensor(figure: Figure, sensor: Sensor, frame: int) -> bool:
@@ -313,7 +313,7 @@ def _draw_sensor(figure: Figure, sensor: Sensor, frame: int) -> bool:
     images = [name for name in names if _is_image(sensor.specs[name])]
     # A covariance of 6 x 6 numbers beside states is no picture of its sensor.
     large = [name for name in images if min(sensor.specs[name].shape[:2]) > 6]
-    others = [name for name in names if name not in images][:_MOST_CHANNELS]
+    others = [name for name in names if name not in images][:_MAX_CHANNELS]
     if large or (images and not others):
         _draw_channel(figure, sensor, (large or images)[0], frame)
         return True

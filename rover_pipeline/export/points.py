@@ -12,7 +12,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
-from rover_pipeline.export.samples import range_projector, tell_duration
+from rover_pipeline.export.samples import print_duration, range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.mapping.ply import ply, read_ply
@@ -88,7 +88,7 @@ def _write_points(
         write(out / f"{number:06d}{suffix}", sweeps.read(number), comment)
 
     first = int(chosen[0])
-    tell_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: sweeps.read(first))], options.threads)
+    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: sweeps.read(first))], options.threads)
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass

@@ -19,7 +19,8 @@ from rover_pipeline.format.trace import is_trace
 from rover_pipeline.lookup import load
 
 #: Bytes of a file that parsers may read whole. Ten hours of poses as text have 60 MB. Others are read by parts.
-_MOST_BYTES, _ANY_SIZE = 1 << 27, (".zip", ".arrow")
+#: Schedule.
+_MAX_BYTES, _ANY_SIZE = 1 << 27, (".zip", ".arrow")
 
 
 def recognise(folder: Path) -> DatasetFormat | None:
@@ -131,9 +132,9 @@ def _require_readable(folder: Path) -> None:
                 size = regular_size(path)
             except OSError as error:
                 raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
-            if size > _MOST_BYTES and path.suffix not in _ANY_SIZE:
+            if size > _MAX_BYTES and path.suffix not in _ANY_SIZE:
                 raise FormatError(
-                    f"{path}: has {size:,} bytes, more than the {_MOST_BYTES:,} of any such file; export it again"
+                    f"{path}: has {size:,} bytes, more than the {_MAX_BYTES:,} of any such file; export it again"
                 )
 
 

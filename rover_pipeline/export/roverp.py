@@ -34,16 +34,17 @@ from rover_pipeline.validation.rig import whole_sensor
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.
 _POSES = {"lidar": "_odom", "radar": "_radar_pose", "camera": "_camera_pose"}
-#: Values of the public files for a smoothing that was not done.
+#: Values of the public files for a smoothing that was not done. Layout.
 _UNSMOOTHED = {"smoothing": 0.0, "start_threshold": 0.0, "filter_size": 1}
 _STAMP = "field.header.stamp"
 _TRANSLATION = tuple(f"field.transform.translation.{axis}" for axis in "xyz")
 _ROTATION = tuple(f"field.transform.rotation.{axis}" for axis in "xyzw")
 _LABELS = "_camera_model"
 _CLASSES = "classes.json"
-#: Pictures that are read at once.
+#: Pictures that are read at once. Schedule.
 _PICTURES = 64
 
+#: The files of a dataset. Layout.
 LAYOUT = Layout(
     poses=File(
         "[{recording}/]_{sensor}/pose.npz",

@@ -20,7 +20,7 @@ from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
-from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, tell_duration
+from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, print_duration
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.validation.rig import camera_lens, sensor_mount
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TIMELINE = "time"
 #: Rerun's transforms follow the names: every sensor is in the lidar's frame, and the lidar in the world frame.
 WORLD, LIDAR, CAMERA, RADAR = "world", "world/lidar", "world/lidar/camera", "world/lidar/radar"
-#: Pictures that are passed to Rerun in one call.
+#: Pictures that are passed to Rerun in one call. Schedule.
 _BATCH = 32
 #: Channels of three values a sample, with their unit: each value becomes a curve.
 _CURVES = (
@@ -95,7 +95,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         raise MissingExtraError("export rrd", "rrd") from error
     name = trace.resolve().name
     stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
-    _tell_duration(trace, options)
+    _print_duration(trace, options)
     # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
     with piped(out) as pipe:
         recording = _Recording(trace, options, stream, rerun)
@@ -113,8 +113,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
 
 
-def _tell_duration(trace: Path, options: ExportOptions) -> None:
-    """Tell how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
+def _print_duration(trace: Path, options: ExportOptions) -> None:
+    """Print how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
     work: list[tuple[int, str, Callable[[], object]]] = []
     if (sweeps := find_sweeps(trace)) is not None and len(sweeps.samples):
         count = len(range(0, len(sweeps.samples), options.every))
@@ -122,7 +122,7 @@ def _tell_duration(trace: Path, options: ExportOptions) -> None:
     if (video := find_samples(trace, "camera", "video.avi")) is not None and len(video):
         size, lens = _picture(trace, video, options)
         work.append((len(range(0, len(video), options.every)), "pictures", lambda: _read_jpeg(video, 0, size, lens)))
-    tell_duration(f"export rrd {trace.name}", work)
+    print_duration(f"export rrd {trace.name}", work)
 
 
 def _picture(trace: Path, video: Samples, options: ExportOptions) -> tuple[tuple[int, int], Lens | None]:

@@ -19,8 +19,8 @@ from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace, is_empty
 from rover_pipeline.lidar.geometry import CLIPPED, projection
 
-#: A shorter time is not told: the export is there before the line is read, s.
-_WORTH_TELLING_S = 5.0
+#: A shorter time is not printed: the export is there before the line is read, s. Schedule.
+_MIN_PRINTED_S = 5.0
 
 
 class Samples:
@@ -159,7 +159,7 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     return to_points
 
 
-def tell_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> float:
+def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> float:
     """Print to stderr how long an export will take, by what one sample of each kind takes now. Returns the seconds.
 
     Args:
@@ -174,7 +174,7 @@ def tell_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object
             begin = time.monotonic()
             probe()
             total += count * (time.monotonic() - begin) / threads
-    if total >= _WORTH_TELLING_S:
+    if total >= _MIN_PRINTED_S:
         parts = ", ".join(f"{count:,} {name}" for count, name, _ in work if count)
         print(f"{label}: {parts} will take about {_text(total)}", file=sys.stderr, flush=True)
     return total

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Threads, and items that are worked on or wait for their use.
+#: Threads, and items that are worked on or wait for their use. Schedule.
 THREADS, AHEAD = 2, 3
-#: Bytes of such items. One larger item is worked on alone.
+#: Bytes of such items. One larger item is worked on alone. Schedule.
 _MAX_BYTES = 1 << 26
 
 

@@ -16,10 +16,11 @@ from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.importers.points import MAX_POINTS, Cloud
 
-#: Bytes of a file: the largest sweep has 11 million points, of 64 bytes each at most.
+#: Bytes of a file: the largest sweep has 11 million points, of 64 bytes each at most. Schedule.
 _MAX_BYTES = 1 << 30
 _MAX_HEADER = 1 << 16
 #: Names that sources give to what is known of a point, in small letters -> channel, and the factor to its unit there.
+#: Layout.
 _NAMES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("intensity", "i", "reflectivity", "reflectance", "remission"), ("intensity", 1)),
     **dict.fromkeys(("intensity_pct", "reflectivity_pct"), ("intensity", 0.01)),
@@ -29,6 +30,7 @@ _NAMES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("time_us", "timestamp_us"), ("time", 1e-6)),
     "scalar_intensity": ("intensity", 1),
 }
+#: Types of PCD files. Layout.
 _PCD_TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
     (kind, size): f"<{kind.lower()}{size}" for kind in ("I", "U") for size in (1, 2, 4, 8)
 }
@@ -42,7 +44,7 @@ _DAMAGED = (
     ValueError, LookupError, TypeError, OSError, ArithmeticError, MemoryError, EOFError, NotImplementedError,
     RuntimeError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-#: LZF makes at most 264 bytes from three.
+#: LZF makes at most 264 bytes from three. Layout.
 _LZF_RATIO = 88
 Columns = Mapping[str, np.ndarray]
 

@@ -19,10 +19,8 @@ from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import files_of, times_of_files
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lidar.spin import Turning, share_of_turn
-
-#: Times of points are since 1970, and not after the sweep's own, above this, s.
-_ABSOLUTE_S = 1e8
 
 
 class Turn(NamedTuple):
@@ -80,7 +78,7 @@ def import_clouds(
 ) -> int:
     """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
 
-    The time stamp of a sweep is that of its last point where the files tell when each point was measured, otherwise
+    The time stamp of a sweep is that of its last point where the files say when each point was measured, otherwise
     what the list, the rate or the names of the files say.
 
     Args:
@@ -98,7 +96,7 @@ def import_clouds(
 
     Raises:
         FormatError: a file cannot be read, or there are none.
-        ConfigError: nothing tells the times, or points that have times are to be dated.
+        ConfigError: nothing gives the times, or points that have times are to be dated.
     """
     if turning and compensated:
         raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")
@@ -204,6 +202,6 @@ def write_sweeps(
 
 def _after(cloud: Cloud, stamp: float) -> Cloud:
     """The cloud with times after a stamp, where they were since 1970."""
-    if cloud.time is None or not (np.abs(np.nan_to_num(cloud.time)) > _ABSOLUTE_S).any():
+    if cloud.time is None or not (np.abs(np.nan_to_num(cloud.time)) > TUNING.min_absolute_s).any():
         return cloud
     return cloud._replace(time=np.asarray(cloud.time, "f8") - stamp)

@@ -1,6 +1,6 @@
 """Import of raw captures of TI radars by a DCA1000 (`adc_data.bin`) as a roverd trace with `radar/`.
 
-The configuration tells the board, its antennas, the waveform and the order of words in the file.
+The configuration gives the board, its antennas, the waveform and the order of words in the file.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorW
 from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.importers.mmwave_studio import Studio, epoch_of, of_json, of_log, of_script
 from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
 
-#: Order of the four int16 of two complex samples in the file -> their indices in the stored order `Q Q I I`.
+#: Sequence of the four int16 of two complex samples in the file -> their indices in the stored order `Q Q I I`.
+#: Layout.
 ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
-#: Longest time within a chirp, us. The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
-_MAX_US = 1e6
-#: Transmitters that take turns, and receivers, of the largest cascade.
+#: The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
+_MAX_US = TUNING.max_chirp_us
+#: Transmitters that take turns, and receivers, of the largest cascade. Physics: 12 and 16 of four chips (TI, TIDUEN5A).
 MAX_ANTENNAS = 16
-#: Frames are read and written in blocks of this size.
+#: Frames are read and written in blocks of this size. Schedule.
 _BLOCK_BYTES = 64 << 20
 
 
@@ -99,7 +101,7 @@ class Setup(NamedTuple):
 
     Attributes:
         tx, rx: numbers of the antennas that took part.
-        order: a key of `ORDERS`; start: epoch seconds when the capture was made or configured, None = not told.
+        order: a key of `ORDERS`; start: epoch seconds when the capture was made or configured, None = not given.
     """
 
     capture: Capture

@@ -38,17 +38,17 @@ from rover_pipeline.importers.pictures import describe_lens, picture_files, writ
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import inv, matmul, solve
 
 CAMERAS = ("image_02", "image_00", "image_03", "image_01")
-#: By how much the beams of KITTI's HDL-64E point higher than its published points say, degrees.
-ELEVATION_DEG = 0.205
-#: Columns of a record of the INS, as `dataformat.txt` lists them.
-_LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
-#: Radius of the Mercator projection of the development kit, m.
+#: Columns of a record of the INS, as `dataformat.txt` lists them. Those before the accuracy are in every
+#: record. Layout.
+_LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _ACCURACY = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
+#: Radius of the Mercator projection of the development kit, m. Physics: WGS 84.
 _EARTH_M = 6378137.0
-_MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text
+_MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text. Schedule.
 
 
 class Samples(NamedTuple):
@@ -68,7 +68,7 @@ def import_kitti(
     *,
     calib: Path | None = None,
     camera: str | None = None,
-    elevation: float = ELEVATION_DEG,
+    elevation: float = TUNING.kitti_elevation_deg,
     compress: bool = False,
 ) -> dict[str, int]:
     """Write the trace `out` from the folder of a drive, and return the number of samples of each sensor.
@@ -117,7 +117,7 @@ def import_kitti(
             height, width = write_pictures(trace / "camera", pictures.files, pictures.ts)
             lens = calibration.lens(chosen, drive.name, width, height)
             if lens is None:
-                notes.append(f"no calib_cam_to_cam.txt tells the intrinsics of {chosen}")
+                notes.append(f"no calib_cam_to_cam.txt gives the intrinsics of {chosen}")
             else:
                 describe_lens(trace / "camera", lens)
             sensors["camera"] = {"type": "camera", "args": {"width": width, "height": height}}
@@ -170,7 +170,7 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
         "rot": matmul(first, lidar[:, :3, :3]),
         "vel": matmul(vel, first.T),
         "avel": matmul(rates, imu_from_lidar[:3, :3]),
-        "cov": ins_covariance(records[:, _LEAST]),  # the accuracy of positions stands after what all records have
+        "cov": ins_covariance(records[:, _ACCURACY]),  # of positions; zero where a record ends before it
     }
 
 
@@ -208,9 +208,9 @@ def _turns(folder: Path, sweeps: Samples) -> list[Turn]:
             raise FormatError(f"{path}: has {len(times)} times, data has a file {numbers.max()}")
     begin, end = (times[numbers] - sweeps.ts for times in lists)
     # A lidar that looks ahead in the middle of its turn; other times are those of another clock.
-    told = (begin < 0) & (end > 0) & (end - begin < 2 * (turns[0].end - turns[0].begin))
+    plausible = (begin < 0) & (end > 0) & (end - begin < 2 * (turns[0].end - turns[0].begin))
     found = [Turn(*pair) for pair in zip(begin.tolist(), end.tolist(), strict=True)]
-    return [each if good else turn for each, good, turn in zip(found, told, turns, strict=True)]
+    return [each if good else turn for each, good, turn in zip(found, plausible, turns, strict=True)]
 
 
 def _sweep_files(folder: Path) -> list[Path]:
@@ -236,8 +236,8 @@ def _record(path: Path) -> np.ndarray:
         values = np.array(read_text(path, _MAX_RECORD).split(), "f8")
     except ValueError as error:
         raise FormatError(f"{path}: holds what is no number: {error}") from error
-    if len(values) < _LEAST or not np.isfinite(values).all():
-        raise FormatError(f"{path}: must hold at least {_LEAST} finite numbers, holds {len(values)}")
+    if len(values) < _ACCURACY or not np.isfinite(values).all():
+        raise FormatError(f"{path}: must hold at least {_ACCURACY} finite numbers, holds {len(values)}")
     return values[:25] if len(values) >= 25 else np.pad(values, (0, 25 - len(values)))
 
 

@@ -27,16 +27,17 @@ _PROFILE_KEYS = {
 }
 _VARIATIONS = ("startFreqVar_MHz", "freqSlopeVar_KHz_usec", "idleTimeVar_usec", "adcStartTimeVar_usec")
 #: Numbers of the profile's arguments in `ar1.ProfileConfig` (after the power back-off and phase of three transmitters).
+#: Layout.
 _SCRIPT_PROFILE = {"frequency": 1, "idle_time": 2, "adc_start_time": 3, "ramp_end_time": 4, "freq_slope": 11,
                    "tx_start_time": 12, "adc_samples": 13, "sample_rate": 14}  # fmt: skip
 _SCRIPT_PROFILE_ARGUMENTS = 18
-#: The same in `API:ProfileConfig` of a log, where one word holds the back-off of all transmitters.
+#: The same in `API:ProfileConfig` of a log, where one word holds the back-off of all transmitters. Layout.
 _LOG_PROFILE = {"frequency": 1, "idle_time": 2, "adc_start_time": 3, "ramp_end_time": 4, "freq_slope": 7,
                 "tx_start_time": 8, "adc_samples": 9, "sample_rate": 10}  # fmt: skip
-#: Bits of a synthesizer's word, and its full scale in Hz: that of the chips of the 60 GHz band is smaller.
+#: Bits of a synthesizer's word, and its full scale in Hz: that of the chips of the 60 GHz band is smaller. Layout.
 _WORD, _SCALE_77, _SCALE_60 = 2.0**26, 3.6e9, 2.7e9
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-#: Chirps that a chip can hold.
+#: Chirps that a chip can hold. Layout.
 _MAX_CHIRPS = 512
 
 
@@ -57,7 +58,7 @@ class Studio(NamedTuple):
         first, last: numbers of the chirps of a loop; loops: of a frame; period: of frames, ms.
         rx: bits of the receivers; lanes: of the LVDS interface.
         is_complex: whether samples are complex; swapped: whether Q comes before I.
-        device: name of the board; created: ISO time; None = not told.
+        device: name of the board; created: ISO time; None = not given.
     """
 
     profiles: Mapping[int, Mapping[str, float]]
@@ -172,7 +173,7 @@ def of_script(text: str, path: str) -> Studio:
 
     Raises:
         ConfigError: a call is missing, has unknown arguments, or stands there twice with other ones, so that the script
-            does not tell which of them ran.
+            does not say which of them ran.
     """
     calls: dict[str, list[list[Any]]] = {}
     variables: dict[str, Any] = {}
@@ -301,7 +302,7 @@ def _only(path: str, calls: Mapping[str, Sequence[list[Any]]], name: str, prefix
         raise ConfigError(f"{path}: has no call of {prefix}{name}; give the script that configured the capture")
     if any(each != given[0] for each in given[1:]):
         raise ConfigError(
-            f"{path}: calls {prefix}{name} in {len(given)} ways, and does not tell which one ran; leave that one"
+            f"{path}: calls {prefix}{name} in {len(given)} ways, and does not say which one ran; leave that one"
         )
     return given[0]
 

@@ -15,9 +15,10 @@ from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import CONFIG
 
 #: `T_optical_camera`: the frame of a picture is right-down-ahead (REP 103), that of a trace's camera front-left-up.
+#: Physics: REP 103.
 OPTICAL_FROM_CAMERA = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
-#: Files whose digests are kept one by one. Of a folder of more files, their names and sizes are.
-_MOST_FILES = 32
+#: Files whose digests are kept one by one. Of a folder of more files, their names and sizes are. Layout.
+_MAX_FILES = 32
 
 
 def in_rig(pose: np.ndarray) -> dict[str, Any]:
@@ -43,14 +44,14 @@ def write_config(
         sources: files, or folders of them.
         options: of the import that change what it makes.
         notes: what the import left out or assumed, one line each.
-        rig: sensor -> `{translation, rotation}` in the lidar frame, where the source tells them.
+        rig: sensor -> `{translation, rotation}` in the lidar frame, where the source gives them.
     """
     imported: dict[str, Any] = {
         "by": f"rover-pipeline {__version__} {command}",
-        "from": {path.name: fingerprint(path) for path in sources[:_MOST_FILES]},
+        "from": {path.name: fingerprint(path) for path in sources[:_MAX_FILES]},
     }
-    if len(sources) > _MOST_FILES:
-        imported["and"] = f"{len(sources) - _MOST_FILES} files more"
+    if len(sources) > _MAX_FILES:
+        imported["and"] = f"{len(sources) - _MAX_FILES} files more"
     imported |= {"options": dict(options)} if options else {}
     imported |= {"notes": list(notes)} if notes else {}
     config = {**sensors, **({"rig": dict(rig)} if rig else {}), "imported": imported}

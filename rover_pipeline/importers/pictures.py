@@ -29,7 +29,7 @@ from rover_pipeline.importers.times import files_of, times_of_files
 _JPEG = (".jpg", ".jpeg")
 #: Files of pictures that OpenCV decodes.
 SUFFIXES = (*_JPEG, ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
-_MAX_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28  # Schedule.
 
 
 def import_pictures(
@@ -58,7 +58,7 @@ def import_pictures(
         height, width = write_pictures(trace / "camera", files, stamps)
         notes = [f"times of pictures are by {source}", *warned]
         if intrinsics is None:
-            notes.append("nothing tells the intrinsics of the camera (--intrinsics camera.json)")
+            notes.append("nothing gives the intrinsics of the camera (--intrinsics camera.json)")
         else:
             _write_intrinsics(trace / "camera", intrinsics, width, height)
         for note in notes[1:]:

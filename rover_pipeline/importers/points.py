@@ -26,12 +26,12 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled
 
-#: Most points of a sweep: larger samples are no channel.
+#: Maximum number of points of a sweep: larger samples are no channel. Layout.
 MAX_POINTS = MAX_SAMPLE_BYTES // 12
-#: Sweeps that are compressed at once.
+#: Sweeps that are compressed at once. Schedule.
 _BATCH = 8
 #: Largest intensities of the scales that sources use: shares, percent, bytes and words. A map shows the smallest that
-#: none exceeds as its brightest.
+#: none exceeds as its brightest. Layout.
 _SCALES = (1.0, 100.0, 255.0, 65535.0)
 
 
@@ -229,10 +229,10 @@ class PointsWriter(Closing):
         try:
             sidecar = PointsSidecar.model_validate(described)
         except ValidationError as error:
-            told = (
+            problem = (
                 f"what its points say is no lidar's: {explain(error)}; is it damaged, or in another order of columns?"
             )
-            raise FormatError(f"{self._source or self.path}: {told}") from error
+            raise FormatError(f"{self._source or self.path}: {problem}") from error
         replace_file(self.path / "lidar.json", json.dumps({POINTS: sidecar.model_dump()}, indent=2) + "\n")
         write_meta(self.path, specs)
         sync_file(self.path)

@@ -18,10 +18,12 @@ from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.times import require_steady
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
 REFERENCE = "_reference"
-_MAX_LIST_BYTES = 1 << 28
+_MAX_LIST_BYTES = 1 << 28  # Schedule.
+#: Channels: their shapes and descriptions. Layout.
 _CHANNELS = {
     "pos": ((3,), "Position of {body} in the world of the reference, m. [xyz]"),
     "rot": ((3, 3), "Rotation, world from {body}. [world xyz, body xyz]"),
@@ -30,10 +32,8 @@ _CHANNELS = {
     "avel": ((3,), "Angular velocity in the frame of {body}, rad/s. [xyz]"),
     "cov": ((6, 6), "Covariance of pos and rot that the source states. [xyz and rotation, xyz and rotation]"),
 }
-#: Standard deviations of roll, pitch and yaw by the data sheet of an INS with two antennas (OXTS RT3003), rad.
+#: Standard deviations of roll, pitch and yaw of an INS with two antennas, rad. Noise: data sheet of the OXTS RT3003.
 _ANGLES_RAD = np.radians([0.03, 0.03, 0.1])
-#: A rotation times its transpose differs by less from the identity.
-_ORTHOGONAL = 1e-6
 
 
 class ReferenceWriter(SensorWriter):
@@ -42,7 +42,7 @@ class ReferenceWriter(SensorWriter):
     Args:
         trace: folder of the trace.
         channels: `pos` and `rot`, and what else there is of the states of `_odom`.
-        body: what the poses are of: `lidar`, or the name of another body whose mount nothing tells.
+        body: what the poses are of: `lidar`, or the name of another body whose mount is not known.
         command: the import, such as `import kitti`.
         options: what the poses came from, for the provenance; inputs: fingerprints of these files, by name.
     """
@@ -73,9 +73,9 @@ class ReferenceWriter(SensorWriter):
         Poses that are not finite, or whose rotation is none, are not valid.
         """
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
-        told = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
-        finite = np.isfinite(np.concatenate(told, axis=1)).all(1)
-        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < _ORTHOGONAL), **states)
+        stated = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
+        finite = np.isfinite(np.concatenate(stated, axis=1)).all(1)
+        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < TUNING.max_obliqueness), **states)
 
     def close(self) -> None:
         super().close()

@@ -16,6 +16,7 @@ from typing import Any
 
 from rover_pipeline.errors import ConfigError, one_line
 from rover_pipeline.format.files import existing
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lookup import Registry, load
 
 
@@ -86,7 +87,7 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser], ask
 
 
 def say(text: str) -> None:
-    """Tell the user something; a capture names topics and types."""
+    """Print a line for the user, whose text a capture may have given: names of topics and types."""
     print(one_line(text), file=sys.stderr, flush=True)
 
 
@@ -153,7 +154,7 @@ _KITTI = (
     Argument("drive", "DRIVE", "the folder with velodyne_points, image_0X and oxts", type=existing),
     Argument("--calib", "DIR", "with calib_*.txt (default: the folder above DRIVE)", type=Path),
     Argument("--camera", "NAME", "image_00 to image_03 (default: image_02, or what there is)"),
-    Argument("--elevation", "DEG", _RAISE, type=float, default=0.205),
+    Argument("--elevation", "DEG", _RAISE, type=float, default=TUNING.kitti_elevation_deg),
     _COMPRESS,
 )
 _ROS = (

@@ -13,12 +13,11 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, FormatError, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import read_text
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.jumps import JUMP_S, is_set, jumps
 
-#: A list of times of ten hours at 100 Hz, 30 characters a line.
+#: A list of times of ten hours at 100 Hz, 30 characters a line. Schedule.
 _MAX_LIST_BYTES = 1 << 27
-#: Times are told from numbers of files by their size: 1990 in seconds, milliseconds, microseconds and nanoseconds.
-_SINCE_1990 = 6.3e8
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
 
 
@@ -79,7 +78,7 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
         rate: Hz, where there is no list; start: of the first one, seconds since 1970.
 
     Raises:
-        ConfigError: nothing tells the times.
+        ConfigError: nothing gives the times.
         FormatError: the list has another number of times than there are files, or they do not increase, or jump.
     """
     folder = files[0].parent
@@ -98,7 +97,7 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
     else:
         stems = [_time_of_name(path.stem) for path in files]
         if any(stem is None for stem in stems):
-            raise ConfigError(f"{folder}: nothing tells the times of its files; give --times FILE or --rate HZ")
+            raise ConfigError(f"{folder}: nothing gives the times of its files; give --times FILE or --rate HZ")
         times, source = np.array(stems, "f8"), "names of files"
     shift = 0.0
     notes: tuple[str, ...] = ()
@@ -138,19 +137,19 @@ def _time(path: Path, number: int, line: str) -> float:
         value = float(word)
     except ValueError as error:
         raise FormatError(f"{path}: line {number}: {short_text(text)} is no time") from error
-    return _seconds(word) if word.isdigit() and value > 1e3 * _SINCE_1990 else value
+    return _seconds(word) if word.isdigit() and value > 1e3 * TUNING.min_epoch_s else value
 
 
 def _time_of_name(stem: str) -> float | None:
     """The time that the name of a file is; None where it is a number of another kind."""
     if re.fullmatch(r"\d{9,10}[._]\d{1,9}", stem):
         return float(stem.replace("_", "."))
-    return _seconds(stem) if stem.isdigit() and float(stem) > _SINCE_1990 else None
+    return _seconds(stem) if stem.isdigit() and float(stem) > TUNING.min_epoch_s else None
 
 
 def _seconds(digits: str) -> float:
     """A whole number of seconds, milliseconds, microseconds or nanoseconds since 1970 in seconds."""
     value, factor = int(digits), 1
-    while value / factor > 1e3 * _SINCE_1990 and factor < 10**9:
+    while value / factor > 1e3 * TUNING.min_epoch_s and factor < 10**9:
         factor *= 1000
     return value // factor + value % factor / factor

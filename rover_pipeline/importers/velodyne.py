@@ -20,10 +20,12 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.importers.velodyne_packets import (
     MODELS,
     NAMES,
     PACKET_BYTES,
+    TURN,
     Model,
     Returns,
     calibrated_64,
@@ -33,28 +35,21 @@ from rover_pipeline.importers.velodyne_packets import (
     sensor_times,
 )
 
-#: Packets that are decoded at once, and looked at to find the model.
-_BATCH = 64
-_TURN = 36000
-#: Azimuth that a whole sweep may lack at its ends, hundredths of a degree.
-_MISSING = 300
-#: A packet that comes after so many times the usual time has lost ones before it.
-_LOST = 1.9
-#: Share of a sweep that may be lost.
-_MAX_LOST = 0.01
+#: The sensor's time falls to zero after this. Layout.
 _HOUR_US = 3_600_000_000
-#: First bytes of a capture -> byte order and time unit (the file format of libpcap, pcap-savefile(5)).
+#: First bytes of a capture -> byte order and time unit (the file format of libpcap, pcap-savefile(5)). Layout.
 _MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1e-6), b"\xa1\xb2\xc3\xd4": (">", 1e-6),
     b"\x4d\x3c\xb2\xa1": ("<", 1e-9), b"\xa1\xb2\x3c\x4d": (">", 1e-9),
 }  # fmt: skip
 _NEXT_GENERATION = b"\x0a\x0d\x0d\x0a"
-#: Link type -> bytes before the IP header.
+#: Link type -> bytes before the IP header. Layout.
 _LINKS = {1: 14, 113: 16, 101: 0, 12: 0, 0: 4}
 _VLAN = (0x8100, 0x88A8)
+#: Maximum length of a packet in a capture, and protocol of UDP. Layout.
 _MAX_PACKET = 1 << 18
 _UDP = 17
-#: Ports of other makers, for the message.
+#: Ports of other makers, for the message. Layout.
 _OTHERS = {6699: "RoboSense", 2368: "Hesai", 56301: "Livox", 7502: "Ouster"}
 
 
@@ -70,8 +65,8 @@ class SweepBuilder:
     """Takes packets in order and gives sweeps.
 
     A sweep ends where the azimuth passes zero. The first and the last one of a capture are not whole, and neither is
-    one in which packets are lost; they are given with `valid` = 0. A lidar that was told to measure only a part of the
-    circle has the same gap in every sweep, which is no loss.
+    one in which packets are lost; they are given with `valid` = 0. A lidar that is set to measure a part of the circle
+    has the same gap in every sweep, which is no loss.
 
     Args:
         model: the lidar; None = the one that the packets name.
@@ -108,7 +103,7 @@ class SweepBuilder:
             raise ValueError(f"is a packet of {len(packet)} bytes, data packets have {PACKET_BYTES}")
         self._packets.append(packet)
         self._stamps.append(stamp)
-        if len(self._packets) >= _BATCH:
+        if len(self._packets) >= TUNING.packets:
             yield from self._decode()
 
     def finish(self) -> Iterator[Sweep]:
@@ -116,7 +111,7 @@ class SweepBuilder:
         if self._packets:
             yield from self._decode()
         if self._parts:
-            yield self._sweep(whole=self._last_azimuth > _TURN - _MISSING)
+            yield self._sweep(whole=self._last_azimuth > TURN - TUNING.max_lacking)
 
     def _decode(self) -> Iterator[Sweep]:
         packets = np.stack(self._packets)
@@ -132,7 +127,7 @@ class SweepBuilder:
         begins = np.searchsorted(found.packet, np.arange(len(packets) + 1))
         for i in range(len(packets)):
             part = slice(begins[i], begins[i + 1])
-            if steps[i] > _LOST * self._usual_us > 0:
+            if steps[i] > TUNING.lost_factor * self._usual_us > 0:
                 self._note_gap(float(steps[i]), found.azimuth[part])
             yield from self._split(found, part, float(clock[i]), float(stamps[i]))
 
@@ -143,7 +138,7 @@ class SweepBuilder:
             return
         before = np.concatenate([[self._last_azimuth if self._last_azimuth >= 0 else azimuth[0]], azimuth[:-1]])
         # Returns of one block differ by the lasers' delays only, so a large step backwards is a new revolution.
-        cuts = np.flatnonzero(before - azimuth > _TURN // 2)
+        cuts = np.flatnonzero(before - azimuth > TURN // 2)
         self._last_azimuth = float(azimuth[-1])
         times = clock + found.time[part]
         end = float(times.max())
@@ -162,9 +157,9 @@ class SweepBuilder:
         xyz, intensity, ring, times, azimuth, came = (
             np.concatenate([part[i] for part in self._parts]) for i in range(len(self._parts[0]))
         )
-        began = self._sweeps > 0 or azimuth.min() < _MISSING
+        began = self._sweeps > 0 or azimuth.min() < TUNING.max_lacking
         duration = max(float(times.max() - times.min()), 1.0)
-        valid = whole and began and self._missing_us <= _MAX_LOST * duration
+        valid = whole and began and self._missing_us <= TUNING.max_lost * duration
         self._parts, self._missing_us = [], 0.0
         self._old_gaps, self._gaps = self._gaps, set()
         self._sweeps += 1
@@ -252,7 +247,7 @@ def import_velodyne(
         chosen = None
         sink = Sweeps(trace / "lidar", f"capture {capture.name}")
         with progress("import velodyne", max(size // 1_000_000, 1), "MB") as advance:
-            told = 0
+            shown = 0
             for datagram in datagrams(file, capture, size, partial, say):
                 if not is_data(datagram.data):
                     others[len(datagram.data)] += 1
@@ -263,9 +258,9 @@ def import_velodyne(
                     continue
                 for sweep in _named(capture, builder.add(datagram.data, datagram.stamp)):
                     sink.put(sweep)
-                if file.tell() // 1_000_000 > told:
-                    advance(file.tell() // 1_000_000 - told)
-                    told = file.tell() // 1_000_000
+                if file.tell() // 1_000_000 > shown:
+                    advance(file.tell() // 1_000_000 - shown)
+                    shown = file.tell() // 1_000_000
         if chosen is None:
             sizes = ", ".join(f"{count} of {length} bytes" for length, count in others.most_common(5)) or "none"
             raise FormatError(

@@ -17,7 +17,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.texts import read_text, read_yaml
 
-#: Corrections of a laser in calibration files: name in YAML -> name in XML, factor from the unit of the latter.
+#: Corrections of a laser in calibration files: name in YAML -> name in XML, factor from the unit of the latter. Layout.
 _KEYS = {
     "rot_correction": ("rotCorrection_", np.pi / 180), "vert_correction": ("vertCorrection_", np.pi / 180),
     "dist_correction": ("distCorrection_", 0.01), "dist_correction_x": ("distCorrectionX_", 0.01),
@@ -25,15 +25,16 @@ _KEYS = {
     "horiz_offset_correction": ("horizOffsetCorrection_", 0.01),
 }  # fmt: skip
 _VLP16: dict[str, Any] = {"resolution": 0.002, "delay": 2.304 * np.arange(16), "sequence": 55.296, "sequences": 2}
-#: Names on the command line.
+#: Names on the command line -> product. The numbers that follow are of packets and their blocks. Layout.
 NAMES = {"vlp16": 0x22, "hires": 0x24, "hdl32e": 0x21, "vlp32c": 0x28, "hdl64e": 0}
 PACKET_BYTES = 1206
 _BLOCK = np.dtype([("flag", "<u2"), ("azimuth", "<u2"), ("returns", [("distance", "<u2"), ("intensity", "u1")], 32)])
 _BLOCKS = 12
 _UPPER, _LOWER = 0xEEFF, 0xDDFF
 _DUAL = 0x39
-_TURN = 36000
+TURN = 36000
 #: Distances between which the corrections of an HDL-64E were measured, m (manual of the S2, appendix on calibration).
+#: Layout.
 _NEAR_X, _NEAR_Y, _FAR = 2.4, 1.93, 25.04
 
 
@@ -71,7 +72,7 @@ def _model(name: str, elevation: list[float], azimuth: list[float] | None = None
     return Model(name, np.radians(elevation), offsets, **others)
 
 
-#: Product identifier, the last byte of a packet (manuals, "factory bytes") -> the lidar.
+#: Product identifier, the last byte of a packet (manuals, "factory bytes") -> the lidar. Layout.
 MODELS: Mapping[int, Model] = {
     0x22: _model("VLP-16", [-15, 1, -13, 3, -11, 5, -9, 7, -7, 9, -5, 11, -3, 13, -1, 15], **_VLP16),
     0x24: _model(
@@ -202,7 +203,7 @@ def decode(packets: np.ndarray, model: Model) -> Returns:
     manual computes it. Beyond the last block the lidar turns as fast as before.
     """
     blocks = np.ascontiguousarray(packets[:, : _BLOCKS * 100]).view(_BLOCK)
-    azimuth = blocks["azimuth"].astype("i8") % _TURN
+    azimuth = blocks["azimuth"].astype("i8") % TURN
     distance = blocks["returns"]["distance"]
     group = _group_size(packets, blocks, model)
     first = np.arange(_BLOCKS) // group * group
@@ -211,9 +212,9 @@ def decode(packets: np.ndarray, model: Model) -> Returns:
     # Azimuth gained from each group of blocks to the next one; the last one is followed by another packet.
     starts = azimuth[:, ::group]
     gain = np.empty((len(packets), groups), "i8")
-    gain[:, :-1] = (starts[:, 1:] - starts[:, :-1]) % _TURN
+    gain[:, :-1] = (starts[:, 1:] - starts[:, :-1]) % TURN
     gain[:, -1] = gain[:, -2]
-    gain = np.where(gain > _TURN // 2, 0, gain)  # damaged
+    gain = np.where(gain > TURN // 2, 0, gain)  # damaged
 
     lane = np.arange(32)
     lasers = np.broadcast_to(lane % len(model.elevation), (_BLOCKS, 32))
@@ -227,7 +228,7 @@ def decode(packets: np.ndarray, model: Model) -> Returns:
     number = np.arange(_BLOCKS) // group
     time = within + (duration * number)[None, :, None]
     turned = 0.0 if model.half else gain[:, number, None] * (within / duration)
-    shot = np.broadcast_to(np.round(azimuth[:, first][:, :, None] + turned) % _TURN, distance.shape)
+    shot = np.broadcast_to(np.round(azimuth[:, first][:, :, None] + turned) % TURN, distance.shape)
 
     kept = (distance > 0) & np.isin(blocks["flag"], (_UPPER, _LOWER))[:, :, None]
     dual = group // (2 if model.half else 1) == 2

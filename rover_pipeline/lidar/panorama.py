@@ -12,17 +12,18 @@ from scipy.spatial import cKDTree
 from rover_pipeline.lidar.ranges import CLIPPED
 
 #: Directions that differ by less than this, rad, are one: two returns of a beam have the same direction.
+#: Tuned: by hand.
 _SAME_RAD = np.radians(0.02)
-#: Columns of an image: a multiple of the columns of an Ouster's packet.
+#: Columns of an image, a multiple of the columns of an Ouster's packet, and rows: minimum and maximum. Layout.
 _PACKET, _MIN_COLUMNS, _MAX_COLUMNS = 16, 256, 2048
 _MAX_ROWS = 256
-#: Share of points that may lie above, and below, the rows.
+#: Share of points that may lie above, and below, the rows. Tuned: by hand.
 _OUTSIDE = 0.002
 #: Sectors of azimuth in which directions are counted, and the share of sectors that see no more of them than a whole
-#: one does: in others beams go to the sky.
+#: one does: in others beams go to the sky. Tuned: by hand.
 _SECTORS, _WHOLE = 36, 0.9
-#: Directions whose nearest neighbours are looked for.
-_ASKED = 4000
+#: Number of directions whose nearest neighbours are looked for, which is enough for their median. Schedule.
+_QUERIES = 4000
 
 
 class Panorama(NamedTuple):
@@ -55,11 +56,11 @@ class Panorama(NamedTuple):
             azimuth, elevation = cells * _SAME_RAD
             flat = np.cos(elevation)
             unit = np.stack([flat * np.cos(azimuth), flat * np.sin(azimuth), np.sin(elevation)], axis=1)
-            asked = slice(None, None, max(1, len(unit) // _ASKED))
+            chosen = slice(None, None, max(1, len(unit) // _QUERIES))
             if len(unit) > 1:
                 # A step of azimuth is a smaller angle where beams look up or down.
-                nearest = cKDTree(unit).query(unit[asked], k=2)[0][:, 1]
-                steps.append(float(np.median(nearest / np.maximum(flat[asked], 0.1))))
+                nearest = cKDTree(unit).query(unit[chosen], k=2)[0][:, 1]
+                steps.append(float(np.median(nearest / np.maximum(flat[chosen], 0.1))))
             sector = np.floor((azimuth / (2 * np.pi) + 0.5) * _SECTORS).astype(int) % _SECTORS
             counts = np.bincount(sector)
             filled.append(float(np.quantile(counts[counts > 0], _WHOLE)))

@@ -16,7 +16,7 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.compiled import compiled
 
-#: Columns that points are deskewed in: a car at 30 m/s moves by 0.7 mm from one to the next.
+#: Columns that points are deskewed in: a car at 30 m/s moves by 0.7 mm from one to the next. Layout.
 _COLUMNS = 4096
 
 

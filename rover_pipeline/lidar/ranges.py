@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: A range that does not fit in 16 bits is stored as this number of mm. It counts as no return.
+#: A range that does not fit in 16 bits is stored as this number of mm. It counts as no return. Layout.
 CLIPPED = 65535

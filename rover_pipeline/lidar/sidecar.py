@@ -10,11 +10,11 @@ from rover_pipeline.errors import explain, short
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.options import Options
 
-#: Maximum sizes of an image: twice those of any sensor.
+#: Maximum sizes of an image: twice those of any sensor. Layout.
 _MAX_SIZES = {"pixels_per_column": 256, "columns_per_frame": 8192, "columns_per_packet": 8192}
 #: The key of `lidar.json` under which this description stands. The metadata of an Ouster sensor has no such key.
 POINTS = "points"
-#: Largest time between a point and the time stamp of its sweep, s. A time beyond it is none in seconds.
+#: Largest time between a point and the time stamp of its sweep, s. A larger one is in another unit. Layout.
 MAX_TIME_S = 10.0
 _Time = Annotated[float, Field(ge=-MAX_TIME_S, le=MAX_TIME_S)]
 

@@ -56,6 +56,7 @@ _OTHER_POINTS = (
     ),
 )
 
+#: Layout.
 STEPS = (
     Step(
         sensor="_lidar_image",

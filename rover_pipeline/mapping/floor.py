@@ -7,15 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.linear import eigh, matmul
 
-#: Largest tilt of the floor in the world, degrees: recordings begin with a lidar that is nearly level.
-_MAX_TILT_DEG = 20.0
-_MAX_RANGE_M = 15.0
-#: Half the thickness of the plane. In a thicker one a tilted plane would fit a road and its pavements together.
-_INLIER_M = 0.03
-#: Minimum fraction of the points below the lidar that must be inliers.
-_MIN_INLIERS = 0.1
+#: Points of a sweep, and planes that RANSAC tries. Schedule.
 _POINTS, _TRIALS = 3000, 300
 
 
@@ -60,7 +55,7 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
     """Normal of the floor in one sweep and height of the lidar above it; None when no plane has enough inliers."""
     distance = np.hypot(points[:, 0], points[:, 1])
     with np.errstate(invalid="ignore"):
-        below = points[(points[:, 2] < -0.1) & (distance < _MAX_RANGE_M)].astype("f8")
+        below = points[(points[:, 2] < -0.1) & (distance < TUNING.floor_range_m)].astype("f8")
     if len(below) < 50:
         return None
     below = below[np.linspace(0, len(below) - 1, min(len(below), _POINTS)).astype(int)]
@@ -69,15 +64,15 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
     normals = np.cross(b - a, c - a)
     size = np.linalg.norm(normals, axis=1, keepdims=True)
     normals = normals / np.where(size > 0, size, 1) * np.where(normals[:, 2:] < 0, -1, 1)
-    usable = normals[:, 2] > np.cos(np.radians(_MAX_TILT_DEG))
+    usable = normals[:, 2] > np.cos(np.radians(TUNING.floor_tilt_deg))
     if not usable.any():
         return None
     normals, heights = normals[usable], -np.einsum("ij,ij->i", normals, a)[usable]
-    residuals = np.abs(matmul(below, normals.T) + heights) / _INLIER_M
+    residuals = np.abs(matmul(below, normals.T) + heights) / TUNING.floor_inlier_m
     # The score of an inlier falls with its residual (MSAC: Torr and Zisserman, MLESAC, 2000).
     best = int(np.maximum(0, 1 - residuals**2).sum(0).argmax())
     inliers = below[residuals[:, best] < 1]
-    if len(inliers) < max(30, _MIN_INLIERS * len(below)):
+    if len(inliers) < max(30, TUNING.min_floor_inliers * len(below)):
         return None
     centre = inliers.mean(0)
     normal = eigh(matmul((inliers - centre).T, inliers - centre))[1][:, 0]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-#: Values of the pixels in map_server's pictures.
+#: Values of the pixels in map_server's pictures. Layout.
 FREE, OCCUPIED, UNKNOWN = 254, 0, 205
 
 

@@ -12,31 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, ndimage
 
+from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.voxel_table import pack_key, unpack_key
 
-#: Edge of the cells that are compared, m: larger than the errors of a map, smaller than a chair.
-_EDGE_M = 0.2
-#: Heights above the floor of what is compared, m: above the floor's own cells, and below most ceilings.
-_LOW_M, _HIGH_M = 0.3, 2.5
-#: Number of cells above each other from which on something stands there: the top of a table has fewer.
-_STANDING = 3
-#: Cells along the edge of a window, and largest share of the variance within it across a line that is a wall.
-_WINDOW, _ACROSS = 11, 0.12
-#: Step of the direction of planes, degrees: half of it displaces what is 10 m away by a cell.
-_STEP_DEG = 2.0
-#: Largest width of the image that is compared with itself, in cells: larger maps have larger cells there.
+#: Largest width of the image that is compared with itself, in cells: larger maps have larger cells there. Layout.
 _MAX_WIDTH = 512
 #: Largest number of columns of cells of a map in which mirrors are looked for, as a square of 400 m has. Larger maps
-#: are of streets, and would take gigabytes.
+#: are of streets, and would take gigabytes. Layout.
 _MAX_COLUMNS = 4_000_000
-#: Number of planes that are looked at closely: those about which the map is most symmetric.
-_CANDIDATES = 5
-#: Distances, m, by which the cells behind a plane are moved for comparison. Equal pillars or desks in rows are
-#: symmetric about many planes, but then they are also found where they are moved to.
-_MOVED_M = np.arange(0.75, 16.0, 0.25)
-#: How many times more cells the mirror image has to explain than any motion, fewest cells and smallest share of them
-#: that it explains: bushes are alike by chance to a tenth, and a mirror of furniture explained six tenths.
-_RATIO, _MIN_CELLS, _MIN_SHARE = 2.0, 100, 0.3
 
 
 class Mirror(NamedTuple):
@@ -64,7 +47,7 @@ class Mirror(NamedTuple):
 
     def seen_in(self, points: np.ndarray) -> np.ndarray:
         """Which points, f8 (N, 3) m, are behind it and have their mirror image at points before it: bool (N,)."""
-        seen = self.depth(points) > _EDGE_M
+        seen = self.depth(points) > TUNING.edge_m
         seen[seen] = _Cells(points[~seen]).hold(self.image(points[seen]))
         return seen
 
@@ -95,43 +78,44 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
     for mirror in _symmetric(centres, positions):
         for degrees, metres in ((0.5, 0.1), (0.25, 0.05)):
             mirror = max(_near(mirror, degrees, metres), key=lambda plane: _explained(plane, centres, cells))
-        hidden = centres[mirror.depth(centres) > _EDGE_M]
+        hidden = centres[mirror.depth(centres) > TUNING.edge_m]
         explained = _explained(mirror, centres, cells)
-        if explained < max(_MIN_CELLS, _MIN_SHARE * len(hidden)):
+        if explained < max(TUNING.min_cells, TUNING.min_share * len(hidden)):
             continue
         back, along = np.array([*-mirror.normal, 0.0]), np.array([-mirror.normal[1], mirror.normal[0], 0.0])
         image = mirror.image(hidden)
         moved = max(
             cells.hold(start + sign * metres * way).sum()
             for start, way, sign in ((image, along, 1), (image, along, -1), (hidden, back, 1))
-            for metres in _MOVED_M
+            for metres in np.arange(*TUNING.moved_m)
         )
-        if explained > _RATIO * moved:
+        if explained > TUNING.min_ratio * moved:
             found.append(mirror._replace(explained=explained / len(hidden), moved=moved / len(hidden)))
     return found
 
 
 def _free_standing(points: np.ndarray) -> np.ndarray:
     """The centres of the cells, f8 (N, 3) m, in which something is that stands on the floor and is no wall."""
-    keys = np.unique(_keys(points[(points[:, 2] > _LOW_M) & (points[:, 2] < _HIGH_M)]))
+    keys = np.unique(_keys(points[(points[:, 2] > TUNING.low_m) & (points[:, 2] < TUNING.high_m)]))
     cells = np.stack(unpack_key(keys), axis=1)
     if not len(cells) or np.prod(np.ptp(cells[:, :2], axis=0) + 1) > _MAX_COLUMNS:
         return np.empty((0, 3))
     row, column = (cells[:, :2] - cells[:, :2].min(axis=0)).T
     count = np.zeros((row.max() + 1, column.max() + 1))
     np.add.at(count, (row, column), 1)
-    standing = (count >= _STANDING).astype("f8")
+    standing = (count >= TUNING.standing_cells).astype("f8")
     y, x = np.indices(standing.shape)
     share, mean_x, mean_y, xx, yy, xy = (
-        ndimage.uniform_filter(standing * value, _WINDOW, mode="constant") for value in (1.0, x, y, x * x, y * y, x * y)
+        ndimage.uniform_filter(standing * value, TUNING.window, mode="constant")
+        for value in (1.0, x, y, x * x, y * y, x * y)
     )
     share = np.maximum(share, 1e-9)
     xx, yy = xx / share - (mean_x / share) ** 2, yy / share - (mean_y / share) ** 2
     xy = xy / share - mean_x * mean_y / share**2
     half, root = (xx + yy) / 2, np.sqrt((xx - yy) ** 2 / 4 + xy**2)
     # n cells in a row have the variance n^2 / 12; here at least half of the window.
-    wall = (half - root <= _ACROSS * (half + root)) & (half + root > (_WINDOW / 2) ** 2 / 12)
-    return (cells[((standing > 0) & ~wall)[row, column]] + 0.5) * _EDGE_M
+    wall = (half - root <= TUNING.max_across * (half + root)) & (half + root > (TUNING.window / 2) ** 2 / 12)
+    return (cells[((standing > 0) & ~wall)[row, column]] + 0.5) * TUNING.edge_m
 
 
 def _symmetric(centres: np.ndarray, positions: np.ndarray) -> Iterator[Mirror]:
@@ -140,25 +124,25 @@ def _symmetric(centres: np.ndarray, positions: np.ndarray) -> Iterator[Mirror]:
     What a set of cells has in common with its mirror image is, for all planes with one normal, the convolution of the
     set with itself along the normal.
     """
-    if len(centres) < _MIN_CELLS:
+    if len(centres) < TUNING.min_cells:
         return
     columns, heights = np.unique(centres[:, :2], axis=0, return_counts=True)
     middle = columns.mean(axis=0)
     columns = columns - middle
-    reach = float(np.linalg.norm(columns, axis=1).max()) + _EDGE_M
-    edge = max(_EDGE_M, 2 * reach / _MAX_WIDTH)
+    reach = float(np.linalg.norm(columns, axis=1).max()) + TUNING.edge_m
+    edge = max(TUNING.edge_m, 2 * reach / _MAX_WIDTH)
     width = int(2 * reach / edge) + 1
     size = fft.next_fast_len(2 * width, real=True)
     distances = (np.arange(2 * width - 1) + 1) * edge / 2 - reach
     peaks = []
-    for angle in np.deg2rad(np.arange(0.0, 180.0, _STEP_DEG)).tolist():
+    for angle in np.deg2rad(np.arange(0.0, 180.0, TUNING.step_deg)).tolist():
         normal = np.array([np.cos(angle), np.sin(angle)])
         along, across = columns[:, 1] * normal[0] - columns[:, 0] * normal[1], (columns * normal).sum(axis=1)
         image = np.zeros((width, width))
         np.add.at(image, (((along + reach) / edge).astype(int), ((across + reach) / edge).astype(int)), heights)
         spectrum = fft.rfft(ndimage.gaussian_filter(image, 1.0), size, axis=1)
         symmetry = fft.irfft((spectrum * spectrum).sum(axis=0), size)[: 2 * width - 1]
-        excess = symmetry - ndimage.gaussian_filter1d(symmetry, _WINDOW)
+        excess = symmetry - ndimage.gaussian_filter1d(symmetry, TUNING.window)
         path = ((positions[:, :2] - middle) * normal).sum(axis=1)
         beside = np.sign((distances > path.max()).astype(int) - (distances < path.min()))
         shift = float((middle * normal).sum())
@@ -166,7 +150,7 @@ def _symmetric(centres: np.ndarray, positions: np.ndarray) -> Iterator[Mirror]:
             peaks.append((excess[n], Mirror(beside[n] * normal, beside[n] * (distances[n] + shift), 0.0, 0.0)))
     chosen: list[Mirror] = []
     for _, mirror in sorted(peaks, key=lambda peak: -peak[0]):
-        if not any(_alike(mirror, other) for other in chosen) and len(chosen) < _CANDIDATES:
+        if not any(_alike(mirror, other) for other in chosen) and len(chosen) < TUNING.candidates:
             chosen.append(mirror)
     yield from chosen
 
@@ -187,9 +171,9 @@ def _near(mirror: Mirror, degrees: float, metres: float) -> Iterator[Mirror]:
 
 def _explained(mirror: Mirror, centres: np.ndarray, cells: _Cells) -> int:
     """How many of the cells behind a plane have their mirror image at one of the cells."""
-    return int(cells.hold(mirror.image(centres[mirror.depth(centres) > _EDGE_M])).sum())
+    return int(cells.hold(mirror.image(centres[mirror.depth(centres) > TUNING.edge_m])).sum())
 
 
 def _keys(points: np.ndarray) -> np.ndarray:
     """The keys of the cells that points, f8 (N, 3) m, are in, i8 (N,)."""
-    return np.asarray(pack_key(*np.floor(points / _EDGE_M).astype("i8").T))
+    return np.asarray(pack_key(*np.floor(points / TUNING.edge_m).astype("i8").T))

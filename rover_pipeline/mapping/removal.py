@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 
-#: What boxes are larger than they say, m, on each side and above: they end at the outermost returns that were seen.
-_MARGIN_M = 0.15
-#: Lowest part of a box that is kept, m: the ground below a body.
-_GROUND_M = 0.1
+_MARGIN_M, _GROUND_M = TUNING.margin_m, TUNING.ground_m
 
 
 class Boxes(NamedTuple):

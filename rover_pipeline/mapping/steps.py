@@ -22,18 +22,17 @@ from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.removal import Boxes
-from rover_pipeline.mapping.sweeps import max_distance, placed
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Maximum number of sweeps that are summed at once, and of frames that they are taken from: the cells around them are
 #: held as an array. The result does not depend on either, since sums of integers do not depend on their order.
+#: Schedule.
 _SWEEPS, _FRAMES = 8, 40
-#: Number of sums that are held at once: enough for sixteen threads.
+#: Number of sums that are held at once: enough for sixteen threads. Schedule.
 _HELD = 16
-#: Number of sweeps that the floor is estimated from.
-_FLOOR_SWEEPS = 8
 
 
 def build(
@@ -144,7 +143,7 @@ def _floor(
     if options.lidar_height is not None:
         return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
     sweeps = []
-    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+    for number in spread_sweeps(numbers):
         poses = motion.columns(number, lidar.columns)
         points = placed(lidar.sweep(_read(recording, number)), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))

@@ -12,6 +12,7 @@ from rover_pipeline.lidar.geometry import projection, sectors
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 
 
@@ -48,6 +49,14 @@ def placed(sweep: Sweep, poses: Poses, min_range: float, max_range: float) -> np
     """
     near, far = max(1, round(min_range * 1000)), min(CLIPPED, round(max_range * 1000))
     return _transform(sweep.xyz, sweep.rng, near, far, *poses)
+
+
+def spread_sweeps(numbers: np.ndarray) -> list[int]:
+    """Some of the sweeps with these numbers, spread over them: enough for what is the same in a whole recording."""
+    if not len(numbers):
+        return []
+    chosen: list[int] = numbers[np.unique(np.linspace(0, len(numbers) - 1, TUNING.spread_sweeps).astype(int))].tolist()
+    return chosen
 
 
 def max_distance(options: MapOptions) -> float:

@@ -19,8 +19,9 @@ from rover_pipeline.numerics.voxel_table import (
     voxel_key,
 )
 
-#: Units in which positions within a voxel are summed, per edge of a voxel before any doubling.
+#: Units in which positions within a voxel are summed, per edge of a voxel before any doubling. Layout.
 _UNITS = 1024
+#: Slots of a new table, which grows. Schedule.
 _FIRST_SLOTS = 1 << 14
 
 

@@ -15,16 +15,18 @@ from rover_pipeline.objects.tuning import TUNING
 #: Standard deviations of the expected middle of a body in one pass after the other, m. Headings say which sides were
 #: seen, and these where the body heads, so both are estimated in turn. The first motion is that of what is seen, which
 #: is wrong for a body that comes out from behind another one. How near the expected place an end is counts little then
-#: and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998).
+#: and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998). Tuned: synthetic cars behind gaps.
 _MATCH_SDS = (2.0, 0.7, TUNING.match_sd)
-#: Logarithm of the ratio of two likelihoods from which one length is preferred: strong evidence (Kass and Raftery,
-#: Bayes factors, JASA 1995).
+#: Logarithm of the ratio of two likelihoods from which one length is preferred: strong evidence.
+#: Physics: Kass and Raftery, Bayes factors, JASA 1995.
 _BAYES_FACTOR = 3.0
 #: Hidden lengths that are tried, m: up to the difference between a car and what is seen of one in a narrow gap.
+#: Tuned: synthetic cars behind gaps.
 _HIDDEN_M = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 #: Length from which a body, such as a car, may be seen in parts, m. Walkers and most of a cyclist are shorter.
+#: Tuned: by hand.
 LONG_M = 1.5
-#: Number of times that clusters which do not fit are left out.
+#: Maximum number of times that clusters which do not fit are left out. Schedule.
 _TRIMS = 2
 
 

@@ -11,20 +11,20 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.evidence import MOVING, STANDING
 from rover_pipeline.objects.tuning import TUNING
 
-#: Edge of the cells that clusters are made of, m. Also of the cubes that hold one point each.
+#: Edge of the cells that clusters are made of, m, and of the cubes of option `min_points`. Layout.
 CELL_M = 0.1
 #: Directions in which the outline of a cluster is kept, twice: of the points that were measured first, and of the
-#: others. A body that is passed by the beginning and the end of a revolution has moved by then.
+#: others. A body that is passed by the beginning and the end of a revolution has moved by then. Layout.
 _DIRECTED = 24
 OUTLINE = 2 * _DIRECTED
 _ANGLES = 2 * np.pi * np.arange(_DIRECTED) / _DIRECTED
 DIRECTIONS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], -1)
-#: Maximum number of points of a cluster that are kept, which show where its flat sides are.
+#: Maximum number of points of a cluster that are kept, which show where its flat sides are. Layout.
 SAMPLE = 96
-#: Maximum number of clusters of a sweep, the largest ones: a limit of memory.
+#: Maximum number of clusters of a sweep, the largest ones: a limit of memory. Layout.
 _MAX_CLUSTERS = 256
 #: Size of what moves, m: at most that of a bus. Sizes of what stands: footprint from a post to a van, height of its top
-#: from a bollard to a van.
+#: from a bollard to a van. Tuned: by hand.
 _MAX_SIZE_M, _STILL_SIZE, _STILL_TOP = 14.0, (0.2, 6.0), (0.5, 2.6)
 
 

@@ -21,13 +21,14 @@ from rover_pipeline.objects.tuning import TUNING
 
 #: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
 #: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
-#: and after. Within the shortest time a slow body is still in its own place.
+#: and after. Within the shortest time a slow body is still in its own place. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 _FAR_S, _FAR_SPAN_S = 2.0, 11.0
 _MIN_SPAN_S = 0.35
-#: Edge of a cell, m.
+#: Edge of a cell of the ground, m. Tuned: by hand.
 _CELL_M = 0.5
 #: What is narrower than this does not lift the ground, m: cars and hedges below which no ground is seen.
+#: Tuned: by hand.
 _OPENING_M = 5.5
 
 

@@ -13,9 +13,10 @@ from rover_pipeline.objects.bodies import Body
 from rover_pipeline.objects.smoothing import Measurements
 from rover_pipeline.objects.tuning import TUNING
 
-#: Differences of more standard deviations are those of another body, or of something that stands: 99.7 %.
+#: Differences of more standard deviations are those of another body, or of something that stands.
+#: Noise: normal distribution, 99.7 %.
 _GATE = 3.0
-#: Standard deviation of the direction of a point of a radar with some antennas, rad.
+#: Standard deviation of the direction of a point of a radar with some antennas, rad. Tuned: by hand.
 _AZIMUTH_SD = 0.05
 
 

@@ -18,8 +18,9 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.objects.tuning import TUNING
 
-#: Steps of the table of elevations.
+#: Steps of the table of elevations. Layout.
 _ELEVATIONS = 8192
+#: Labels of points. Layout.
 STANDING, UNKNOWN, MOVING = range(3)
 
 
@@ -107,9 +108,9 @@ def _vote(
 ) -> None:
     """Adds what one sweep says about places.
 
-    A window with a return at the distance of the point shows a surface there. One whose nearest return lies behind the
-    point shows that the place is free. Any other one, such as one with something nearer, or a surface that the beams
-    graze, gives no evidence.
+    A window with a return at the distance of the point shows a surface there. One that has at least as many returns as
+    one of its rows has pixels, the nearest of them behind the point, shows that the place is free. Any other one, such
+    as one with something nearer, or a surface that the beams graze, gives no evidence.
     """
     beams, columns = rng.shape
     per_column = columns / (2 * np.pi)
@@ -142,5 +143,5 @@ def _vote(
                     surface = True
         if surface:
             counts[n, 1] += 1
-        elif returns >= TUNING.min_returns and nearest > distance + 2 * same:
+        elif returns > 2 * TUNING.window_columns and nearest > distance + 2 * same:
             counts[n, 0] += 1

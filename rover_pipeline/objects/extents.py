@@ -17,13 +17,15 @@ from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.smoothing import Smoothed
 from rover_pipeline.objects.tuning import TUNING
 
-#: Minimum size of a box in plan, m: beams hit only a part of a surface.
+#: Minimum size of a box in plan, m: beams hit only a part of a surface. Tuned: by hand.
 _MIN_SIZE_M = 0.2
 #: Percentile of the sizes that were seen which is the body's: smaller ones are parts of it, larger ones two bodies.
+#: Tuned: by hand.
 SIZE_PERCENTILE = 80.0
-#: Directions in which lines are looked for, rad: all, since the other sides of a box are at right angles to these.
+#: Directions in which lines are looked for before they are refined, rad: all, since the other sides of a box are at
+#: right angles to these. Schedule.
 _DIRECTIONS = np.radians(np.arange(-45.0, 45.0, 2.0))
-#: Number of times that the points of a line are chosen again.
+#: Number of times that the points of a line are chosen again. Schedule.
 _REFITS = 3
 
 

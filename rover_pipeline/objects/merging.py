@@ -18,11 +18,13 @@ from rover_pipeline.objects.bodies import LONG_M, Body
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.tuning import TUNING
 
-#: Squared distance in standard deviations within which 99 % of the two sides of a gap are (chi-square, 4 degrees).
+#: Squared distance in standard deviations within which 99 % of the two sides of a gap are.
+#: Noise: chi-square with 4 degrees of freedom.
 _GATE = 13.3
 #: How much less the squared distance of a pair is than that of any other one: it is seven times as likely (exp(4 / 2)).
+#: Tuned: by hand.
 _CLEAR = 4.0
-#: Minimum share of the clusters of a track in the box of another one, of which it is then a part.
+#: Minimum share of the clusters of a track in the box of another one, of which it is then a part. Tuned: by hand.
 _MIN_INSIDE = 0.6
 
 Make = Callable[[Clusters], Body]

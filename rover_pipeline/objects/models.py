@@ -22,8 +22,9 @@ import numpy as np
 from rover_pipeline.numerics.linear import matmul
 
 #: Prior of a body, standard deviations: wider than any body in range, m, m/s, rad, rad/s (a car in its tightest bend).
+#: Tuned: by hand.
 _PLACE_SD, SPEED_SD, _HEADING_SD, _TURN_SD = 100.0, 8.0, 1.0, 0.7
-#: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads.
+#: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
 _SLIP = 0.0025
 
 

@@ -19,15 +19,14 @@ from rover_pipeline.numerics.linear import cho_solve_banded, cholesky, cholesky_
 from rover_pipeline.objects.models import ConstantTurn, ConstantVelocity, Model
 from rover_pipeline.objects.tuning import TUNING
 
-#: Degrees of freedom of the t distribution of the residuals: a few are far larger than the others (Lange, Little and
-#: Taylor, Robust statistical modeling using the t distribution, JASA 1989).
+#: Degrees of freedom of the t distribution of the residuals: a few are far larger than the others.
+#: Noise: Lange, Little and Taylor, Robust statistical modeling using the t distribution, JASA 1989.
 _FREEDOM = 4.0
 #: Solver: maximum number of steps, of halvings of a step, and the change of a state at which it ends, m, rad, m/s.
+#: Schedule.
 _STEPS, _HALVINGS, _CONVERGED = 12, 4, 1e-3
-#: Minimum time between two states, s: sweeps may have the same time stamp.
-_MIN_DT = 1e-3
 #: Grids of what is estimated: scale of the variances of positions; power spectral densities of the acceleration, m2/s3;
-#: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3.
+#: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3. Tuned: by hand.
 _SCALES, _NOISES = (0.3, 1.5, 7.5), (0.05, 0.3, 2.0, 12.0)
 _AHEAD, _TURNS = (0.1, 1.0, 10.0), (0.01, 0.1, 1.0)
 
@@ -179,7 +178,7 @@ def solve(model: Model, measured: Measurements, times: np.ndarray, begin: np.nda
     after = np.clip(np.searchsorted(times, measured.time), 1, max(1, len(times) - 1))
     late = measured.time - times[after - 1] < times[np.minimum(after, len(times) - 1)] - measured.time
     node = np.clip(after - late, 0, len(times) - 1)
-    dt = np.maximum(np.diff(times), _MIN_DT)
+    dt = np.maximum(np.diff(times), 1e-3)  # sweeps may have the same time stamp
     problem = _Problem(model, measured, node, measured.time - times[node], dt, begin[0])
     state = begin.copy()
     cost = problem.cost(state)

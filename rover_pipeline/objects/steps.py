@@ -14,7 +14,7 @@ from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.mapping.floor import find_floor, levelling
-from rover_pipeline.mapping.sweeps import Sensor
+from rover_pipeline.mapping.sweeps import Sensor, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
@@ -29,21 +29,20 @@ from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
 #: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
+#: Tuned: by hand.
 _SWEEPS = 40
-#: Number of sweeps that the direction of up is estimated from.
-_FLOOR_SWEEPS = 8
 #: Length, width and height, m, and speed, m/s, in the middle of a class, and the factor by which two of three differ at
 #: most. Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
-#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s.
+#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s. Tuned: by hand.
 _TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
     "car": ((4.0, 1.35), (1.75, 1.25), (1.5, 1.25), (7.0, 2.0)),
     "pedestrian": ((0.45, 1.6), (0.5, 1.6), (1.7, 1.15), (1.2, 1.6)),
     "cyclist": ((1.6, 1.3), (0.55, 1.5), (1.7, 1.15), (4.5, 1.5)),
 }
 #: Squared distance, in spreads, at which an object is as likely "other"; and minimum probability of "other": rules are
-#: never sure.
+#: never sure. Tuned: by hand.
 _OTHER, _MIN_OTHER = 9.0, 0.05
-#: Minimum speed, m/s: slower ones are alike.
+#: Minimum speed, m/s: slower ones are alike. Tuned: by hand.
 _MIN_SPEED = 0.3
 
 
@@ -140,8 +139,8 @@ def _up(
     read: Callable[[int], np.ndarray], metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
 ) -> np.ndarray:
     """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
-    sensor, sweeps, numbers = Sensor.of(metadata), [], np.flatnonzero(usable)
-    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+    sensor, sweeps = Sensor.of(metadata), []
+    for number in spread_sweeps(np.flatnonzero(usable)):
         image = stagger(read(number)[None], sensor_info(metadata))[0]
         poses = motion.columns(number, image.shape[1])
         sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))

@@ -17,11 +17,13 @@ from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.models import SPEED_SD
 from rover_pipeline.objects.tuning import TUNING
 
-#: Squared distance, in standard deviations, within which 99.9 % of the clusters of a body are (chi-square, 2 degrees).
+#: Squared distance, in standard deviations, within which 99.9 % of the clusters of a body are.
+#: Noise: chi-square with 2 degrees of freedom.
 _GATE = 13.8
 #: Sweeps in which a new track may lack a cluster before it is dropped; number of clusters from which it is not new.
+#: Tuned: by hand.
 _NEW_MISSES, _NEW_HITS = 1, 3
-#: Cost of a pair that is not allowed.
+#: Cost of a pair that is not allowed: more than that of any other one. Layout.
 _UNASSIGNED = 1e6
 
 

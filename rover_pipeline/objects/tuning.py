@@ -1,9 +1,9 @@
 """The numbers of `_objects` that were tuned, each with what it guards against.
 
 They were tuned on simulated streets, crowds and rides, and are one choice for all recordings: the figures of
-`docs/sensors/objects.md` hold for these. Numbers without which no figure changed were removed. What stands in the other
-modules is not tuned: sizes of classes, properties of sensors, quantiles of distributions, grids of what is estimated,
-the layout of arrays, the schedule of the work, and limits of solvers.
+`docs/sensors/objects.md` hold for these. Numbers without which no figure changed were removed. Numbers in the other
+modules say what they are. Those that say "by hand", such as sizes of classes, properties of sensors, grids of what is
+estimated and the times of sweeps that give evidence, were chosen once and not tuned on these scenes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ class Tuning(NamedTuple):
     #: surfaces. What is twice as far away is another surface.
     surface_m: float = 0.15
     surface_share: float = 0.005
-    #: Half of the window of pixels around a direction: beams of two sweeps do not hit quite the same places.
+    #: Half of the window of pixels around a direction: beams of two sweeps do not hit quite the same places. A place is
+    #: free only if the window has as many returns as one of its rows has pixels, against beams that were lost there.
     window_beams: int = 1
     window_columns: int = 2
-    #: Minimum number of returns in the window, against places that are taken for free because beams were lost there.
-    min_returns: int = 5
     #: Minimum number of sweeps that looked through the place of a mover, against single wrong ranges.
     min_looks: int = 2
     #: A cell of the ground this far below its neighbours is a mirror image or another false return, m.

@@ -14,11 +14,8 @@ from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.mapping.sweeps import placed
+from rover_pipeline.mapping.sweeps import placed, spread_sweeps
 from rover_pipeline.objects.options import ObjectsOptions
-
-#: Sweeps that the pixels of images of points are estimated from.
-_SWEEPS = 8
 
 
 class LidarView(NamedTuple):
@@ -51,9 +48,8 @@ def lidar_view(
     if not is_points(metadata):
         return LidarView(_Images(recording), metadata, motion)
     middle = SweepMotion(motion.trajectory, lidar.begin + lidar.duration / 2, 0.0, interval=lidar.period)
-    numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))
-    chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, _SWEEPS).astype(int))] if len(numbers) else numbers
-    panorama = Panorama.of([lidar.points(_stored(recording, number)) for number in chosen.tolist()])
+    chosen = spread_sweeps(np.flatnonzero(motion.trajectory.valid & (recording.valid != 0)))
+    panorama = Panorama.of([lidar.points(_stored(recording, number)) for number in chosen])
     if panorama is None:
         return None
     read = _Points(recording, metadata, options.lidar.ts_reference, motion, middle, panorama)

@@ -15,7 +15,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 
-#: Minimum number of entries of a look-up table for each bin.
+#: Minimum number of entries of a look-up table for each bin. Schedule.
 _ENTRIES_PER_BIN = 4
 
 

@@ -63,6 +63,7 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
     )
 
 
+#: Layout.
 STEPS = (
     _cells(
         "_bev",

@@ -19,7 +19,7 @@ from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.kernels import angle_magnitudes, lag_products
 from rover_pipeline.radar.spectrum import window_weights
 
-#: Antennas of one row that the kernel of the spectrum adds up at a time.
+#: Antennas of one row that the kernel of the spectrum adds up at a time. Layout.
 _GROUP = 4
 
 
@@ -193,8 +193,8 @@ def coherence(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.nda
     """
     corrected = snapshots * board.corrections * board.signs
     beam = np.abs((corrected * plane_waves(board, right, up).conj()).sum(axis=1)) ** 2
-    most = (board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1)
-    return beam / np.maximum(most, 1e-30)
+    in_phase = (board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1)
+    return beam / np.maximum(in_phase, 1e-30)
 
 
 def deviations(
@@ -215,7 +215,7 @@ def deviations(
     at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1)[board.corrections != 0]
     at = at - at.mean(axis=0)
     spans, information = np.ptp(at, axis=0) > 0, matmul(at.T, at)
-    # Antennas on one oblique line tell one angle, and neither of the two.
+    # Antennas on one oblique line measure one angle, and neither of the two.
     if spans.all() and np.prod(np.diag(information)) - information[0, 1] ** 2 < 1e-9 * information[0, 0] ** 2:
         spans = np.zeros(2, bool)
     inverse = np.full(2, np.nan)

@@ -14,14 +14,13 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.radar.axes import chirp_settings
 from rover_pipeline.radar.options import CalibrationFile, CaptureOptions
+from rover_pipeline.radar.tuning import TUNING
 
 #: Frequency that the antennas of boards at 76 to 81 GHz are taken to be placed for, GHz: the middle of the band, as no
-#: manual says it. A calibration measures what they really are.
-_AUTOMOTIVE_GHZ = 78.5
-#: The same for boards at 60 to 64 GHz (Texas Instruments, IWR6843L EVM User's Guide, SWRU585, section 4.1).
-_INDUSTRIAL_GHZ = 62.0
-#: Relative gain below which an antenna is dead: its noise would be made as loud as the others' signal.
-_DEAD = 0.1
+#: manual says it. A calibration measures what they really are. Physics: band of ITU-R M.2057.
+AUTOMOTIVE_GHZ = 78.5
+#: The same for boards at 60 to 64 GHz. Physics: Texas Instruments, IWR6843L EVM User's Guide, SWRU585, section 4.1.
+INDUSTRIAL_GHZ = 62.0
 Positions = tuple[tuple[float, float], ...]
 
 
@@ -45,7 +44,7 @@ class Board:
     real: bool = False
     polarity: tuple[int, ...] = ()
     rx_polarity: tuple[int, ...] = ()
-    design_ghz: float = _AUTOMOTIVE_GHZ
+    design_ghz: float = AUTOMOTIVE_GHZ
     spacing: float = 1.0
     gains: tuple[complex, ...] = ()
 
@@ -92,7 +91,7 @@ class Board:
     def corrections(self) -> np.ndarray:
         """Factors that give the virtual antennas equal phase and gain, c16 (tx * rx,); 0 for a dead antenna."""
         gains = np.array(self.gains or (1.0,) * len(self.signs), "c16")
-        dead = np.abs(gains) < _DEAD
+        dead = np.abs(gains) < TUNING.dead_gain
         return np.where(dead, 0, self.signs / np.where(dead, 1, gains))
 
     @cached_property
@@ -122,12 +121,13 @@ class Board:
         return bool(self.grid[:, 0].any())
 
 
+#: Antennas of boards, (left, up), half wavelengths. Layout.
 _ROW = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.0, 0.0))
 _COLUMN = ((0.0, 0.0), (0.0, -1.0), (0.0, -2.0), (0.0, -3.0))
 _SQUARE = ((0.0, 0.0), (0.0, -1.0), (1.0, -1.0), (1.0, 0.0))
 _RAISED_MIDDLE = ((0.0, 0.0), (2.0, 1.0), (4.0, 0.0))
 _PAIR = ((0.0, 0.0), (4.0, 0.0))
-_ISK = Board(_RAISED_MIDDLE, _ROW, design_ghz=_INDUSTRIAL_GHZ)
+_ISK = Board(_RAISED_MIDDLE, _ROW, design_ghz=INDUSTRIAL_GHZ)
 
 #: Virtual antennas (transmitter-receiver) as seen from in front of the board:
 #:
@@ -153,7 +153,7 @@ _ISK = Board(_RAISED_MIDDLE, _ROW, design_ghz=_INDUSTRIAL_GHZ)
 #:
 #: Those two are as TI's demonstration of people tracking gives them for its boards (antGeometry0, antGeometry1 and
 #: antPhaseRot in AOP_6m_default.cfg and ODS_6m_default.cfg of the mmWave industrial toolbox; ISK_6m_default.cfg gives
-#: the array of IWR6843 above in the same notation: columns grow to the right there, to the left here).
+#: the array of IWR6843 above in the same notation: columns grow to the right there, to the left here). Layout.
 BOARDS = {
     "AWR1843": Board(_RAISED_MIDDLE, _ROW),
     "AWR1843AOP": Board(((0.0, 0.0), (1.0, 0.0), (2.0, 0.0)), _COLUMN),
@@ -165,7 +165,7 @@ BOARDS = {
         _SQUARE,
         real=True,
         polarity=(1, -1, 1, -1),
-        design_ghz=_INDUSTRIAL_GHZ,
+        design_ghz=INDUSTRIAL_GHZ,
     ),
     "IWR6843": _ISK,
     "IWR1443": Board(_RAISED_MIDDLE, _ROW),
@@ -173,10 +173,10 @@ BOARDS = {
         ((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)),
         ((1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (0.0, 1.0)),
         rx_polarity=(-1, 1, -1, 1),
-        design_ghz=_INDUSTRIAL_GHZ,
+        design_ghz=INDUSTRIAL_GHZ,
     ),
     "IWR6843ODS": Board(
-        ((0.0, 0.0), (2.0, 0.0), (2.0, -2.0)), _SQUARE, rx_polarity=(1, -1, -1, 1), design_ghz=_INDUSTRIAL_GHZ
+        ((0.0, 0.0), (2.0, 0.0), (2.0, -2.0)), _SQUARE, rx_polarity=(1, -1, -1, 1), design_ghz=INDUSTRIAL_GHZ
     ),
 }
 #: Evaluation boards with the antennas of another row, and chips that differ in their temperature range only.
@@ -255,7 +255,7 @@ def _recorded_antennas(config: str | None) -> list[tuple[int, ...] | None]:
 
 
 def centre_frequency(config: str | None, samples: int | None = None) -> float | None:
-    """Frequency in the middle of the sampled part of a chirp, Hz; None if `config.yaml` does not tell.
+    """Frequency in the middle of the sampled part of a chirp, Hz; None if `config.yaml` does not say.
 
     The chirp starts at `frequency`, and the ADC samples its part from `adc_start_time` on. That middle can be 3 % above
     the start, and so are phases, velocities and the distance of the antennas in wavelengths.

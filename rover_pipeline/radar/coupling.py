@@ -14,15 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.radar.spectrum import samples_of, unit_gain_window, window_weights
+from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, samples_of, unit_gain_window, window_weights
 from rover_pipeline.radar.tuning import TUNING
-
-#: Distance within which the coupling seems to be, m.
-REACH_M = 0.15
-#: The same in range bins, for a recording that does not say how large they are.
-_REACH_BINS = 3.0
-#: Bins of a window's main lobe on each side.
-_LOBE = 2
 
 
 @dataclass(frozen=True)
@@ -73,13 +66,13 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     means = np.stack([samples_of(frame, real, order).mean(axis=0) for frame in frames])
     mean = means.mean(axis=0)
     samples = mean.shape[-1]
-    reach = REACH_M / bin_m if bin_m else _REACH_BINS
+    reach = TUNING.coupling_reach_m / bin_m if bin_m else TUNING.coupling_reach_bins
     top = int(np.ceil(reach + TUNING.coupling_beyond))
-    if samples < 8 * (top + _LOBE + 1):
+    if samples < 8 * (top + MAIN_LOBE_BINS + 1):
         return None  # bins are so large that all the range is near zero
     weights = window_weights(samples, "hann")
     profile = (np.abs(np.fft.fft(mean * weights, axis=-1)) ** 2).mean(axis=(0, 1))
-    near = profile[: top + _LOBE + 1]
+    near = profile[: top + MAIN_LOBE_BINS + 1]
     peak = int(near.argmax())
     # The skirt of a target farther away falls towards zero, so its largest value is at the end of what is looked at.
     if peak > top or near[peak] < TUNING.coupling_level * np.median(profile[: samples // 2 if real else samples]):
@@ -96,9 +89,9 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
 def near_zero(coupling: Coupling, samples: int, real: bool) -> np.ndarray:
     """Range bins in which static cells may hold what is left of the coupling, bool (range,); samples: of a chirp."""
     bins = np.arange(samples // 2 if real else samples)
-    mask: np.ndarray = bins <= coupling.reach + _LOBE
+    mask: np.ndarray = bins <= coupling.reach + MAIN_LOBE_BINS
     # The range axis of complex samples wraps: below zero is its end.
-    return mask if real else mask | (bins > samples - (TUNING.coupling_below + _LOBE))
+    return mask if real else mask | (bins > samples - (TUNING.coupling_below + MAIN_LOBE_BINS))
 
 
 @lru_cache(maxsize=8)

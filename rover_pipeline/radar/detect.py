@@ -20,16 +20,11 @@ import cv2
 import numpy as np
 
 from rover_pipeline.radar.point_kernels import few_from, measure_peaks
+from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS
+from rover_pipeline.radar.tuning import TUNING
 
 #: Number of cells on each side of the cell under test, (doppler, range).
 Cells = tuple[int, int]
-
-#: A moving target spreads, so a Doppler sidelobe may have this many times the power of the window's envelope.
-_SIDELOBE_MARGIN = 4.0
-#: Doppler bins on each side of zero that hold what stands still: half the main lobe of a Hann window.
-STATIC_BINS = 2
-#: Iterations of reweighted least squares for the imbalance of I and Q.
-_ITERATIONS = 20
 
 
 class Peaks(NamedTuple):
@@ -158,7 +153,7 @@ def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: S
     snr, position = np.empty(len(cells)), np.empty((2, len(cells)))
     measure_peaks(power, noise, cells, _sidelobes(power.shape, search.windows), snr, position)
     if search.blind is not None:
-        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= STATIC_BINS
+        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= MAIN_LOBE_BINS
         snr[static & search.blind[cells % power.shape[1]]] = 0
     order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
     doppler_bin, range_bin = np.divmod(cells[order], power.shape[1])
@@ -170,7 +165,7 @@ def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: S
 def _sidelobes(shape: tuple[int, int], windows: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """Largest power of a sidelobe over that of its tone, by the distance in bins along (doppler, range), f8."""
     doppler, distance = (sidelobe_envelope(np.arange(n), window) ** 2 for n, window in zip(shape, windows, strict=True))
-    return doppler * _SIDELOBE_MARGIN, distance
+    return doppler * TUNING.sidelobe_margin, distance
 
 
 def sidelobe_envelope(bins: np.ndarray, window: str) -> np.ndarray:
@@ -201,52 +196,53 @@ def _ring_counts(shape: tuple[int, int], guard: Cells, train: Cells) -> np.ndarr
 # --- Artefacts ----------------------------------------------------------------------------------------------------
 
 
-def cell_pairs(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
+def cell_pairs(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, min_snr: float = 0.0) -> tuple[np.ndarray, ...]:
     """Cells of peaks and the conjugates of the opposite ones, c8 (tx, rx, peak); noise f8 and range bin i8 (peak,)."""
-    peaks = peaks.select(peaks.snr >= least_snr)
+    peaks = peaks.select(peaks.snr >= min_snr)
     doppler, beat = peaks.doppler_bin - len(power) // 2, peaks.range_bin
     noise = power[peaks.doppler_bin, beat] / peaks.snr
     return spectrum[:, :, doppler, beat], spectrum[:, :, -doppler, -beat].conj(), noise, beat
 
 
-def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[complex, ...]:
+def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], min_ratio: float) -> tuple[complex, ...]:
     """Factor of each receiver, by `cell_pairs` of the strong peaks of frames; one zero if these do not agree on it.
 
-    Its power must be `least` times its jackknife variance over range bins: a static scene says no more in many frames.
+    Its power must be `min_ratio` times its jackknife variance over range bins: a static scene says no more in many
+    frames.
     """
     own, other, noise, beat = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
     bins, share = np.unique(beat), np.zeros((own.shape[1], 1), "c16")
     if len(bins) < 2:
         return (0.0,)
-    for _ in range(_ITERATIONS):
+    for _ in range(TUNING.imbalance_iterations):
         # Opposite cells that hold something else count little, as by a Cauchy distribution.
         weight = 1 / (noise + _power(other - share * own))
         above, below = (weight * other * own.conj()).sum(axis=0), (weight * np.abs(own) ** 2).sum(axis=0)
         share = above.sum(axis=1, keepdims=True) / below.sum(axis=1, keepdims=True)
     without = np.stack([above[:, beat != n].sum(axis=1) / below[:, beat != n].sum(axis=1) for n in bins])
-    enough = (np.abs(share) ** 2).sum() >= least * (len(bins) - 1) * without.var(axis=0).sum()
+    enough = (np.abs(share) ** 2).sum() >= min_ratio * (len(bins) - 1) * without.var(axis=0).sum()
     return tuple(share.conj().ravel().tolist()) if enough else (0.0,)
 
 
 def find_artefacts(
-    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: tuple[Sequence[complex], Any], least: float
+    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: tuple[Sequence[complex], Any], threshold: float
 ) -> np.ndarray:
     """What is no target among peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
 
-    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling is the slope of a static
-    peak at zero range, as it was before the coupling was subtracted. Known are the factors of `imbalance`, and the
-    power of that coupling, f8 (range,).
+    An image is most of its peak, and what it leaves is below `threshold` times the noise. Coupling is the slope of a
+    static peak at zero range, as it was before the coupling was subtracted. Known are the factors of `imbalance`, and
+    the power of that coupling, f8 (range,).
     """
     shares, removed = known
     own, other, noise, beat = cell_pairs(spectrum, power, peaks)
     image = np.reshape(shares, (-1, 1)) * other
-    is_image = _power(own - image) < np.minimum(least * noise, _power(image))
+    is_image = _power(own - image) < np.minimum(threshold * noise, _power(image))
     away = np.abs(np.arange(len(power)) - len(power) // 2)
-    static = power[away <= STATIC_BINS].max(axis=0) + removed
+    static = power[away <= MAIN_LOBE_BINS].max(axis=0) + removed
     # The least power from the next bin to the end of the axis and, around it, at zero range.
     beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
     is_slope = beyond[beat] > (power + removed)[peaks.doppler_bin, beat]
-    is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= STATIC_BINS)
+    is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= MAIN_LOBE_BINS)
     return np.asarray(is_image + 2 * is_slope, "u1")
 
 

@@ -27,7 +27,7 @@ from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.point_kernels import ego_evidence, refine_ego_velocity
 from rover_pipeline.radar.tuning import TUNING
 
-#: A residual above this many standard deviations is an outlier: the target moves.
+#: A residual above this many standard deviations is an outlier: the target moves. Noise: normal distribution, 99.7 %.
 OUTLIER = 3.0
 
 
@@ -172,11 +172,11 @@ def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, n
     return level, _of_triples(direction, doppler, triples if echoes.doppler.shape[1] == 1 else triples[:, :0])
 
 
-def _of_pairs(direction: np.ndarray, doppler: np.ndarray, pairs: np.ndarray, least_angle: float) -> np.ndarray:
+def _of_pairs(direction: np.ndarray, doppler: np.ndarray, pairs: np.ndarray, min_angle: float) -> np.ndarray:
     """Level velocities at which both echoes of pairs would be at rest, f8 (velocity, 3), m/s; pairs: i8 (2, pair)."""
     first, second = direction[pairs, :2]
     cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
-    usable = np.abs(cross) > least_angle
+    usable = np.abs(cross) > min_angle
     first, second, cross = first[usable], second[usable], cross[usable]
     a, b = -doppler[pairs[:, usable]]
     level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1) / cross[:, None]
@@ -188,7 +188,7 @@ def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray)
     first, second, third = direction[triples]
     normals = np.stack([np.cross(second, third), np.cross(third, first), np.cross(first, second)])
     volume = (first * normals[0]).sum(axis=1)
-    usable = np.abs(volume) > TUNING.least_volume
+    usable = np.abs(volume) > TUNING.min_volume
     sums = -(doppler[triples[:, usable], None] * normals[:, usable]).sum(axis=0)
     velocities: np.ndarray = sums / volume[usable, None]
     return velocities[np.abs(velocities[:, 2]) <= TUNING.steepest * np.hypot(velocities[:, 0], velocities[:, 1])]

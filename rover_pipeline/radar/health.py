@@ -22,13 +22,8 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.tuning import TUNING
 
-#: Parts that a chirp is divided into.
-_PARTS = 16
-#: Chirps of the same transmitter before and after one that it is compared with.
-_NEIGHBOURS = (-2, -1, 1, 2)
-#: Fewest chirps of a transmitter in a frame in which interference can be found.
-MIN_CHIRPS = 6
 #: Standard deviations of a normal variable from its quantile at 10 % to that at `Tuning.burst_quantile`.
+#: Noise: normal distribution.
 _SPREAD = 0.757
 
 Excise = Literal["keep", "time", "chirp"]
@@ -50,7 +45,7 @@ def _clipped(frame: np.ndarray) -> float:
     for extreme, limit, inwards in ((int(frame.max()), limits.max, -1), (int(frame.min()), limits.min, 1)):
         count = int(np.count_nonzero(frame == extreme))
         if extreme != limit:
-            if abs(extreme) < TUNING.rail_least or count < TUNING.rail_samples:
+            if abs(extreme) < TUNING.rail_min or count < TUNING.rail_samples:
                 continue
             ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
             near = np.count_nonzero((frame >= ends[0]) & (frame <= ends[1]))
@@ -131,25 +126,25 @@ def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
 
 
 def find_bursts(samples: np.ndarray) -> np.ndarray:
-    """Parts of chirps with interference, bool (chirp, tx, part); none where there are too few chirps to tell.
+    """Parts of chirps with interference, bool (chirp, tx, part); none where there are too few chirps.
 
     Args:
         samples: (chirp, tx, rx, sample) of one frame.
     """
     chirps, tx, _, count = samples.shape
-    parts = min(_PARTS, count)
-    if chirps < MIN_CHIRPS:
+    parts = min(TUNING.chirp_parts, count)
+    if chirps < TUNING.min_chirps:
         return np.zeros((chirps, tx, parts), bool)
     edges = np.linspace(0, count, parts + 1).astype(int)[:-1]
-    least = np.full((chirps, tx, parts), np.inf)
-    for step in _NEIGHBOURS:
+    smallest = np.full((chirps, tx, parts), np.inf)
+    for step in TUNING.neighbours:
         # Neighbours beyond the ends of the frame are those on the other side.
         shift = np.arange(chirps) + step
         other = np.where((shift < 0) | (shift >= chirps), np.arange(chirps) - step, shift)
         change = samples - samples[other]
         power = (change.real**2 + change.imag**2).sum(axis=2, dtype="f8")
-        least = np.minimum(least, np.add.reduceat(power, edges, axis=-1))
-    level = np.log(least + 1e-9)
+        smallest = np.minimum(smallest, np.add.reduceat(power, edges, axis=-1))
+    level = np.log(smallest + 1e-9)
     # Each part and each transmitter has its own echoes, and so its own typical change.
     low, typical = np.quantile(level, (0.1, TUNING.burst_quantile), axis=0)
     limit = typical + np.maximum(np.log(TUNING.burst_factor), TUNING.burst_deviations * (typical - low) / _SPREAD)
@@ -157,12 +152,12 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
 
 
 def interfered_share(bursts: np.ndarray) -> float:
-    """Share of the chirps with interference; NaN where there are too few chirps to tell."""
-    return float(bursts.any(axis=-1).mean()) if bursts.shape[0] >= MIN_CHIRPS else float("nan")
+    """Share of the chirps with interference; NaN where there are too few chirps."""
+    return float(bursts.any(axis=-1).mean()) if bursts.shape[0] >= TUNING.min_chirps else float("nan")
 
 
 def excise(words: np.ndarray, how: Excise, real: bool, order: str) -> np.ndarray:
-    """A frame with the interference replaced by what the other samples tell, i2 (chirp, tx, rx, word).
+    """A frame with the interference replaced by what the other samples predict, i2 (chirp, tx, rx, word).
 
     Args:
         how: "time" = the parts of chirps with bursts, and a part on both sides; "chirp" = whole chirps.

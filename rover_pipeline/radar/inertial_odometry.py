@@ -33,27 +33,13 @@ from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul
-from rover_pipeline.radar.ego_motion import vertical_sigma
+from rover_pipeline.radar.ego_motion import OUTLIER, vertical_sigma
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
+from rover_pipeline.radar.tuning import TUNING
 
-#: Change of the biases in a second, standard deviation: rad/s and m/s2. MEMS sensors that warm up.
-_WALK = 3e-4, 3e-3
-#: Standard deviations of the biases, rad/s and m/s2, and of the first tilt, rad. Position and heading begin at 0. The
-#: gyroscope's bias at rest has been removed before: one about the vertical is not seen by the radar.
-_GYRO_BIAS, _ACC_BIAS, _TILT, _GAUGE = 0.003, 0.2, 0.2, 1e-4
-#: Least standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
-_LEAST_ERROR = 0.01
-#: Squared normalised error at which a velocity counts half: three standard deviations.
-_CAUCHY = 9.0
-#: Motion that is possible while the IMU is silent: turning, rad/s, and acceleration, m/s2, standard deviations.
-_SILENT_TURN, _SILENT_ACC = 0.5, 2.0
-#: Iterations, and the change, in the units of the unknowns, after which there are no more.
+#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
-#: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
-_FIRST_TILT_S = 1.0
-#: Share of the radar's velocities that may contradict the IMU before nothing is believed.
-_CONTRADICTED = 0.3
 
 
 def radar_odom(
@@ -76,7 +62,7 @@ def radar_odom(
         imu_ts: f8 (M,), s; imu_acc, imu_avel: f4 (M, 3), m/s2 with gravity and rad/s without the bias at rest;
             imu_valid: u1 (M,).
         config: `config.yaml`, which may hold the extrinsics and the timing of chirps.
-        sidecar, radar: `radar.json` and the radar's `meta.json`, which tell how long a frame lasts.
+        sidecar, radar: `radar.json` and the radar's `meta.json`, which say how long a frame lasts.
 
     Returns:
         The channels of the table. `valid` = 0 where velocity or tilt are not known well enough, and before and after
@@ -103,7 +89,7 @@ def radar_odom(
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
     believed = result.motion.weight > 0.5
     used, doubted = int(believed.sum()), int((~believed & known).sum())
-    contradicted = doubted > _CONTRADICTED * max(used + doubted, 1)
+    contradicted = doubted > TUNING.contradicted * max(used + doubted, 1)
     if contradicted:
         valid[:] = False
     measured: dict[str, Any] = {
@@ -124,7 +110,7 @@ def radar_odom(
             "valid; are rig.radar and rig.imu right, and imu/avel in rad/s?"
         )
     elif not valid.any():
-        warnings.append("radar odometry: no frame has a velocity and an IMU that tell the motion")
+        warnings.append("radar odometry: no frame has a velocity and measurements of an IMU around it")
     return {**channels, "valid": valid.astype("u1")}, Inspection(
         measured, warnings, notes=mount_notes("radar", "imu", rig=options.rig, recorded=config)
     )
@@ -170,7 +156,7 @@ def estimate(
     imu = preintegrate(ts, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise))
     radar, at = mounts
     force, rates = sampled(ts, imu_ts, acc), sampled(ts, imu_ts, avel)
-    near = acc[np.abs(imu_ts - ts[0]) <= _FIRST_TILT_S]
+    near = acc[np.abs(imu_ts - ts[0]) <= TUNING.first_tilt_s]
     up = near.mean(axis=0) if len(near) else np.array([0.0, 0.0, 1.0])
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     arm = radar.translation - at.translation
@@ -303,7 +289,7 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + _LEAST_ERROR**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + TUNING.min_velocity_sd**2), vectors)
     return measured, information
 
 
@@ -368,7 +354,7 @@ def _equations(
     own = np.einsum("nij,nj->ni", into, state.vel)
     error = matmul(own + np.cross(radar.avel - state.gyro_bias, radar.arm), radar.rotation) - radar.vel
     known = np.trace(radar.information, axis1=1, axis2=2) > 0
-    weight = known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / _CAUCHY)
+    weight = known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / OUTLIER**2)
     for part in blocks(count, AT_ONCE):
         jacobian = np.zeros((part.stop - part.start, 3, 15))
         jacobian[..., :3], jacobian[..., 3:6] = matmul(rotation, skew(own[part])), matmul(rotation, into[part])
@@ -377,9 +363,11 @@ def _equations(
         _add(diagonal[part], right[part], weighted, jacobian, error[part])
 
     # What is known of the first frame: a speed below 1 km/s, and position and heading, which are the world's origin.
-    known_first = np.diag(np.repeat([_TILT, 1e3, _GAUGE, _GYRO_BIAS, _ACC_BIAS], 3) ** -2.0)
+    known_first = np.diag(
+        np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, TUNING.acc_bias], 3) ** -2.0
+    )
     up = state.rot[0, 2]
-    known_first[:3, :3] += np.outer(up, up) / _GAUGE**2
+    known_first[:3, :3] += np.outer(up, up) / TUNING.gauge**2
     turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
     right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
@@ -421,8 +409,8 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     cov[:, :9, :9] = imu.cov
     # While the IMU is silent, the rig may turn and accelerate.
     silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
-    free = silent * [_SILENT_TURN, _SILENT_ACC, _SILENT_ACC] * silent ** [0, 0, 1]
-    spread = np.concatenate([free**2, np.square(_WALK) * seconds], axis=1)
+    free = silent * [TUNING.silent_turn, TUNING.silent_acc, TUNING.silent_acc] * silent ** [0, 0, 1]
+    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, TUNING.acc_walk)) * seconds], axis=1)
     cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
     return residual, before, after, inv(cov)
 

@@ -16,7 +16,7 @@ from rover_pipeline.numerics.compiled import compiled, compiled_with_fma
 Row = np.ndarray
 #: Bits of single-precision values: infinity, the smallest one that half precision takes for infinity whatever the
 #: rounding, the smallest one that is a normal number there, and 0.5, whose last bit is worth the smallest subnormal
-#: one.
+#: one. Physics: IEEE 754.
 _INFINITY, _TOO_LARGE, _NORMAL, _HALF = 0x7F800000, 0x47800000, 0x38800000, 0x3F000000
 
 # --- From samples to spectra --------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class CouplingTones(Options):
 
     range_resolution: float = Field(gt=0, description="Size of a range bin, m.")
     samples: int = Field(gt=0, le=1 << 16, description="Of a chirp.")
-    sample_order: str = Field("qqii", description="Order of words that was used.")
+    sample_order: str = Field("qqii", description="The `sample_order` that was used.")
     reach: int = Field(ge=0, le=1 << 16, description="Last range bin that it is seen in.")
     bins: tuple[float, ...] = Field(max_length=256, description="Beat frequency of each tone, range bins.")
     tones: tuple[tuple[float, ...], ...] = Field(
@@ -119,7 +119,7 @@ class CaptureOptions(Options):
     )
     sample_order: Literal["qqii", "iiqq"] = Field(
         "qqii",
-        description="Order of the words of two complex samples. A wrong order mirrors the range axis. The mirrored "
+        description="Sequence of the words of two complex samples. A wrong one mirrors the range axis. The mirrored "
         "energy is measured, and a warning says when the order seems wrong.",
     )
     coupling: Literal["remove", "keep"] = Field(

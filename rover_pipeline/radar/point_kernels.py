@@ -20,10 +20,10 @@ def few_from(
     limits: np.ndarray,
     guard: tuple[int, int],
     train: tuple[int, int],
-    most: int,
+    enough: int,
     few: np.ndarray,
 ) -> None:
-    """Whether fewer than `most` of the training cells of each cell are not below its limit.
+    """Whether fewer than `enough` of the training cells of each cell are not below its limit.
 
     Args:
         padded: f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells
@@ -37,7 +37,7 @@ def few_from(
         middle, r, limit = cells[0, cell] + rows, cells[1, cell], limits[cell]
         # Rows without guard cells come first: most maxima of noise fail after a few of them.
         above, n = 0, 0
-        while n <= rows and above < most:
+        while n <= rows and above < enough:
             d = (n + guard[0] + 1) % (rows + 1)
             for sign in range(1 if d == 0 else 2):
                 near = padded[middle + (d if sign else -d)]
@@ -47,7 +47,7 @@ def few_from(
                     above += _count_from(near[r : r + train[1]], limit)
                     above += _count_from(near[r + edge + guard[1] + 1 : r + 2 * edge + 1], limit)
             n += 1
-        few[cell] = above < most
+        few[cell] = above < enough
 
 
 @compiled_with_fma
@@ -225,14 +225,14 @@ def ego_evidence(
         evidence: f8 (velocity, echo), result; further columns are left alone.
     """
     echoes, ambiguities = doppler.shape
-    most = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
+    highest = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
     for n in range(len(velocities)):
         v = velocities[n]
         vertical = pitch * pitch * (v[0] * v[0] + v[1] * v[1])
         for p in range(echoes):
             best = 0.0
             for k in range(ambiguities):
-                limit = most + likelihood[p, k] - best
+                limit = highest + likelihood[p, k] - best
                 if limit > 0:
                     u = direction[p, k]
                     residual = doppler[p, k] + v[0] * u[0] + v[1] * u[1] + v[2] * u[2]
@@ -274,14 +274,14 @@ def refine_ego_velocity(
         xx, xy, yy, xz, yz, zz = 1e-6, 0.0, 1e-6, 0.0, 0.0, 1e-6 + prior
         x, y, z, count = 0.0, 0.0, 0.0, 0
         for p in range(len(doppler)):
-            least, at, square, variance = 0.5 * outlier * outlier, -1, 0.0, 1.0
+            lowest, at, square, variance = 0.5 * outlier * outlier, -1, 0.0, 1.0
             for k in range(doppler.shape[1]):
                 u = direction[p, k]
                 residual = doppler[p, k] + velocity[0] * u[0] + velocity[1] * u[1] + velocity[2] * u[2]
                 own = _doppler_variance(tangent[p, k], error[p], velocity, doppler_variance)
                 cost = 0.5 * residual * residual / own - likelihood[p, k]
-                if cost < least:
-                    least, at, square, variance = cost, k, residual * residual / own, own
+                if cost < lowest:
+                    lowest, at, square, variance = cost, k, residual * residual / own, own
             if at >= 0:
                 a, b, c = direction[p, at, 0], direction[p, at, 1], direction[p, at, 2]
                 weight = (1 - square / (outlier * outlier)) ** 2 / variance

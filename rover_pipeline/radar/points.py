@@ -8,21 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.radar.ambiguity import AmbiguityResolver
 from rover_pipeline.radar.angles import coherence, deviations, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_artefacts, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
-from rover_pipeline.radar.unfold import Unfolder
-
-#: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
-#: strongest beam by a parabola.
-_FINE = (64, 17)
-#: Distance from an edge of the search, in the sine, that is rounding.
-_EDGE = 1e-6
-#: The same for comparing ambiguity numbers, whose winner is then refined.
-_COARSE = (32, 9)
+from rover_pipeline.radar.tuning import TUNING
 
 
 class Found(NamedTuple):
@@ -31,7 +24,7 @@ class Found(NamedTuple):
     Attributes:
         peaks: their cells; `doppler` as measured.
         direction: f8 (point, 3), unit vectors, front-left-up.
-        folds: i8 (point,), ambiguity numbers, spans of Doppler to add.
+        ambiguity: i8 (point,), ambiguity numbers, spans of Doppler to add.
         certain: bool (point,), whether that number is certain, the direction within the search, and the point a target.
         artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
@@ -40,7 +33,7 @@ class Found(NamedTuple):
 
     peaks: Peaks
     direction: np.ndarray
-    folds: np.ndarray
+    ambiguity: np.ndarray
     certain: np.ndarray
     artefact: np.ndarray
     deviation: np.ndarray
@@ -79,11 +72,11 @@ class PointFinder:
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, float(np.sin(np.radians(options.max_elevation))))
         self._array_error = array_error
-        self._fine, self._coarse = _beams(board, _FINE, limit), _beams(board, _COARSE, limit)
+        self._fine, self._coarse = _beams(board, TUNING.beams, limit), _beams(board, TUNING.compared_beams, limit)
         self._rows = np.ascontiguousarray(board.grid[:, 0])
-        self._unfolder = None
+        self._resolve_ambiguity = None
         if bin_mps is not None and options.max_folds and options.compensate_tdm:
-            self._unfolder = Unfolder(board, bin_mps, options.max_folds)
+            self._resolve_ambiguity = AmbiguityResolver(board, bin_mps, options.max_folds)
         self._resolver = (
             None
             if options.estimator == "beam" or not Resolver.can_resolve(board)
@@ -98,41 +91,41 @@ class PointFinder:
             power: f4 (doppler, range), its mean over antennas, zero Doppler in the middle.
             guide: f8 (3,), velocity of the radar by odometry, m/s, in its own frame; None = not known.
         """
-        most, bins = self._options.max_points, float(spectrum.shape[2])
-        peaks = self.detect(power).select(slice(most))
+        max_points, bins = self._options.max_points, float(spectrum.shape[2])
+        peaks = self.detect(power).select(slice(max_points))
         artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
         artefact *= not self._board.real
-        if self._unfolder is not None:
+        if self._resolve_ambiguity is not None:
             echoes = partial(self._echoes, spectrum)
-            folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
+            ambiguity, certain, direction = self._resolve_ambiguity(echoes, peaks, spectrum.shape[2], guide)
         else:
-            folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
+            ambiguity, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
             direction = unit_vectors(*self._strongest(spectrum, peaks, self._fine))
         if self._resolver is not None:
             strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
-            found = self._resolver(self.snapshots(spectrum, peaks.moved(folds * bins)), strength)
+            found = self._resolver(self.snapshots(spectrum, peaks.moved(ambiguity * bins)), strength)
             snr = found.power / strength[found.cell]
             # A second target is a point if it would be one on its own; the first one of a cell always is.
             order = np.lexsort((-snr, found.cell))
             first = np.zeros(len(snr), bool)
             first[np.unique(found.cell[order], return_index=True)[1]] = True
             kept = order[first | (snr[order] >= self._search.threshold)]
-            kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
+            kept = kept[np.argsort(-snr[kept], kind="stable")][:max_points]
             cell = found.cell[kept]
             peaks, direction = (
                 peaks.select(cell)._replace(snr=snr[kept]),
                 unit_vectors(found.right[kept], found.up[kept]),
             )
-            folds, certain, artefact = folds[cell], certain[cell], artefact[cell]
+            ambiguity, certain, artefact = ambiguity[cell], certain[cell], artefact[cell]
         ahead, left, up = direction.T
         # At an edge of the search nothing says where the strongest beam would be.
-        edge = ahead <= _EDGE
+        edge = ahead <= TUNING.edge_sine
         for value, sines in zip((left, up), self._fine.sines, strict=True):
-            edge |= (np.abs(value) >= sines[-1] - _EDGE) & (len(sines) > 1)
-        snapshots = self.snapshots(spectrum, peaks.moved(folds * bins))
+            edge |= (np.abs(value) >= sines[-1] - TUNING.edge_sine) & (len(sines) > 1)
+        snapshots = self.snapshots(spectrum, peaks.moved(ambiguity * bins))
         deviation = deviations(self._board, snapshots, peaks.snr, -left, up, self._array_error)
         deviation[edge] = np.nan
-        return Found(peaks, direction, folds, certain & ~edge & (artefact == 0), artefact, deviation)
+        return Found(peaks, direction, ambiguity, certain & ~edge & (artefact == 0), artefact, deviation)
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""
@@ -149,15 +142,15 @@ class PointFinder:
         cells = antennas[:, (peaks.doppler_bin - bins // 2) % bins, peaks.range_bin].T
         return cells * np.exp(-1j * self._tdm_phases(peaks, bins))
 
-    def coherence(self, spectrum: np.ndarray, power: np.ndarray, least_snr: float) -> np.ndarray:
+    def coherence(self, spectrum: np.ndarray, power: np.ndarray, min_snr: float) -> np.ndarray:
         """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,).
 
         Args:
-            spectrum, power: as in `__call__`; least_snr: power over noise of a strong peak.
+            spectrum, power: as in `__call__`; min_snr: power over noise of a strong peak.
         """
         found = self(spectrum, power)
-        strong = found.certain & (found.peaks.snr >= least_snr)
-        peaks = found.peaks.moved(found.folds * float(spectrum.shape[2])).select(strong)
+        strong = found.certain & (found.peaks.snr >= min_snr)
+        peaks = found.peaks.moved(found.ambiguity * float(spectrum.shape[2])).select(strong)
         return self._echoes(spectrum, peaks, True)[1]
 
     def _tdm_phases(self, peaks: Peaks, bins: int) -> np.ndarray:

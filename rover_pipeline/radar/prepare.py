@@ -32,9 +32,6 @@ from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 from rover_pipeline.radar.tuning import TUNING
 
-#: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
-_EDGE = 4
-
 
 class Prepared(NamedTuple):
     """Estimates from frames of all the recording.
@@ -82,10 +79,10 @@ def prepare(
         return Prepared(coupling, calibrated)
     board = placed_board(options, config, iq.shape[1:])
     finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
-    least, echoes, pairs = 10 ** (TUNING.strong_echo_db / 10), [], []
+    min_snr, echoes, pairs = 10 ** (TUNING.strong_echo_db / 10), [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
-        echoes.append(finder.coherence(*frame, least))
-        pairs.append(cell_pairs(*frame, finder.detect(frame[1]), least))
+        echoes.append(finder.coherence(*frame, min_snr))
+        pairs.append(cell_pairs(*frame, finder.detect(frame[1]), min_snr))
     shares = (0.0,) if real else imbalance(pairs, 10 ** (options.threshold_db / 10))
     return Prepared(coupling, calibrated, *array_coherence(np.concatenate(echoes)), shares)
 
@@ -112,7 +109,7 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     Returns:
         The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
     """
-    if len(echoes) < TUNING.fewest_strong_echoes:
+    if len(echoes) < TUNING.min_strong_echoes:
         return float("nan"), 0.0
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
@@ -126,7 +123,7 @@ def check_order(
     prepared: Prepared | None = None,
     **_others: Any,
 ) -> Inspection:
-    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
+    """Measure the energy at negative beat frequencies; warn when I and Q seem swapped or the board is a guess.
 
     And what was prepared: how strong the coupling is, and how coherent the array.
     """
@@ -174,7 +171,7 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     """
     profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
-    edge = min(_EDGE, half // 4)
+    edge = min(TUNING.edge_bins, half // 4)
     middle = half + half // 2
     before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
     positive = float(np.sum(profile[1 + edge : half - edge]))

@@ -21,21 +21,16 @@ from scipy.special import gammaincinv
 
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.boards import Board
+from rover_pipeline.radar.tuning import TUNING
 
-#: Probability that the noise is below the limit of the test of the model order.
+#: Probability that the noise is below the limit of the test of the model order. Noise: quantile of chi-squared.
 _CONFIDENCE = 0.999
-#: Steps of the search over the sine of the azimuth, per width of a beam; and of the elevation.
-_STEPS, _ELEVATIONS = 10, 33
-#: Gauss-Newton iterations that refine the directions, and their largest step, in widths of a beam.
-_ITERATIONS, _LARGEST_STEP = 12, 0.25
-#: Change of all directions, in widths of a beam, below which they are found.
-_CONVERGED = 1e-3
-#: Distance below which two directions are one target whose phases the array's model does not fit, in widths of a beam.
-_CLOSEST = 0.3
-#: Antennas that follow one another in a row, below which two targets cannot be distinguished.
-_FEWEST = 3
-#: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power.
-_LOADING, _RIDGE = 1e-2, 1e-3
+#: Maximum number of Gauss-Newton iterations that refine the directions, and the change of all of them, in widths of a
+#: beam, below which they are found. Schedule.
+_ITERATIONS, _CONVERGED = 12, 1e-3
+#: Antennas that follow one another in a row, below which two targets cannot be distinguished: three for two targets.
+#: Physics: Pillai and Kwon (above).
+_MIN_ANTENNAS = 3
 
 
 class Directions(NamedTuple):
@@ -84,16 +79,18 @@ class Resolver:
         self._spacing, self._row_spacing = board.spacing, board.row_spacing
         part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
         self._part = max(part, 1)
-        self._most = max(1, min(max_targets, self._part - 1, size // 2))
+        self._max_order = max(1, min(max_targets, self._part - 1, size // 2))
         self._beam = 2 / (size * board.spacing)
         limit = min(1.0, 1 / board.spacing)
-        self._grid = np.linspace(-limit, limit, int(2 * _STEPS / self._beam) + 1)
-        self._up = np.linspace(-max_elevation, max_elevation, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+        self._grid = np.linspace(-limit, limit, int(2 * TUNING.azimuth_steps / self._beam) + 1)
+        self._up = (
+            np.linspace(-max_elevation, max_elevation, TUNING.elevation_steps) if board.has_elevation else np.zeros(1)
+        )
 
     @staticmethod
     def can_resolve(board: Board) -> bool:
         """Whether a row of the array has three antennas that follow one another, which two targets need."""
-        return max(map(len, _longest_runs(board))) >= _FEWEST
+        return max(map(len, _longest_runs(board))) >= _MIN_ANTENNAS
 
     def __call__(self, snapshots: np.ndarray, noise: np.ndarray) -> Directions:
         """The targets of each cell.
@@ -105,13 +102,13 @@ class Resolver:
         corrected = snapshots * self._corrections
         lines = corrected[:, self._long].transpose(0, 2, 1)  # (cell, column, row)
         total = (np.abs(lines) ** 2).sum(axis=(1, 2))
-        best = np.full((len(lines), self._most), np.nan)
+        best = np.full((len(lines), self._max_order), np.nan)
         left = np.arange(len(lines))
-        for order in range(1, self._most + 1):
+        for order in range(1, self._max_order + 1):
             if not len(left):
                 break
             sines = self._search(lines[left], order)
-            apart = (np.diff(np.sort(sines, axis=1), axis=1) > _CLOSEST * self._beam).all(axis=1)
+            apart = (np.diff(np.sort(sines, axis=1), axis=1) > TUNING.min_distance * self._beam).all(axis=1)
             better = left[apart]
             best[better, :order] = sines[apart]
             _, residual = _fitted(self._steering(sines[apart]), lines[better])
@@ -163,7 +160,7 @@ class Resolver:
         if self._method == "music":
             noise = eigh(covariance)[1][:, :, : self._part - order]
             return 1 / np.maximum(self._quadratic(matmul(noise, noise.conj().transpose(0, 2, 1))), 1e-9)
-        load = _LOADING * np.trace(covariance, axis1=1, axis2=2).real / self._part
+        load = TUNING.loading * np.trace(covariance, axis1=1, axis2=2).real / self._part
         inverse = inv(covariance + np.maximum(load, 1e-30)[:, None, None] * np.eye(self._part))
         return 1 / np.maximum(self._quadratic(inverse), 1e-30)
 
@@ -196,7 +193,7 @@ class Resolver:
             gradient = matmul(flat.conj().transpose(0, 2, 1), rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
             change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
-            largest = _LARGEST_STEP * self._beam
+            largest = TUNING.max_step * self._beam
             trial = np.clip(best + step[:, None] * np.clip(change, -largest, largest), self._grid[0], self._grid[-1])
             _, residual = _fitted(self._steering(trial), lines)
             better = residual < lowest
@@ -240,7 +237,7 @@ def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     adjoint = steering.conj().transpose(0, 2, 1)
     normal = matmul(adjoint, steering)
-    ridge = _RIDGE**2 * lines.shape[1] * np.eye(normal.shape[1])
+    ridge = TUNING.ridge**2 * lines.shape[1] * np.eye(normal.shape[1])
     amplitudes = _solved(normal + ridge, matmul(adjoint, lines))
     residual = (np.abs(lines - matmul(steering, amplitudes)) ** 2).sum(axis=(1, 2))
     return amplitudes, residual

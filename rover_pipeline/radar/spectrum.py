@@ -14,8 +14,11 @@ import numpy as np
 
 from rover_pipeline.radar.kernels import window_complex, window_real
 
-#: Smallest power, 100 dB below one squared ADC count: a frame of zeros has no logarithm.
+#: Smallest power, 100 dB below one squared ADC count: a frame of zeros has no logarithm. Layout.
 FLOOR = 1e-10
+#: Bins from the middle of the main lobe of a Hann window to its end (On the use of windows for harmonic analysis with
+#: the discrete Fourier transform, Proceedings of the IEEE 66, 1978). Physics: F. J. Harris.
+MAIN_LOBE_BINS = 2
 
 
 def window_weights(size: int, window: str) -> np.ndarray:

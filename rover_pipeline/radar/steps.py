@@ -33,10 +33,9 @@ from rover_pipeline.radar.options import (
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared
 from rover_pipeline.radar.spectrum import decibel
+from rover_pipeline.radar.tuning import TUNING
 
-#: Power over noise of targets that show the coherence of the array (20 dB), and the fewest of them.
-_STRONG, _FEWEST_STRONG = 100.0, 3
-#: Channels of points -> further axes, or types, by what they hold where there is no point.
+#: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.
 _NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,)}
 _ZERO = {"folds": "i1", "certain": "u1", "artefact": "u1"}
 
@@ -133,18 +132,19 @@ def points(
         found = find(*frames.spectrum_and_power(i), (guides or {}).get(i))
         peaks = found.peaks
         made["count"][i] = n = len(peaks.snr)
-        for name in ("folds", "certain", "artefact", "deviation"):
+        made["folds"][i, :n] = found.ambiguity
+        for name in ("certain", "artefact", "deviation"):
             made[name][i, :n] = getattr(found, name)
         made["xyz"][i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
-        made["doppler"][i, :n] = (peaks.doppler - chirps // 2 + found.folds * float(chirps)) * mps
+        made["doppler"][i, :n] = (peaks.doppler - chirps // 2 + found.ambiguity * float(chirps)) * mps
         made["snr"][i, :n] = 10 * np.log10(peaks.snr)
     return made | {"valid": frames.clipped() <= options.max_clipped}
 
 
-def _no_points(frames: int, most: int) -> dict[str, np.ndarray]:
+def _no_points(frames: int, max_points: int) -> dict[str, np.ndarray]:
     """The channels of frames without points."""
-    no = {name: np.full((frames, most, *more), np.nan, "f4") for name, more in _NAN.items()}
-    no |= {name: np.zeros((frames, most), kind) for name, kind in _ZERO.items()}
+    no = {name: np.full((frames, max_points, *more), np.nan, "f4") for name, more in _NAN.items()}
+    no |= {name: np.zeros((frames, max_points), kind) for name, kind in _ZERO.items()}
     return no | {"count": np.zeros(frames, "u2"), "excised": np.zeros(frames, "f4")}
 
 
@@ -206,8 +206,8 @@ def quality(
         find = None  # without the board nothing is known of the array, but of the samples all the same
 
     def coherence(i: int) -> float:
-        values = find.coherence(*frames.spectrum_and_power(i), _STRONG) if find else np.empty(0)
-        return float(np.median(values)) if len(values) >= _FEWEST_STRONG else float("nan")
+        values = find.coherence(*frames.spectrum_and_power(i), TUNING.coherence_snr) if find else np.empty(0)
+        return float(np.median(values)) if len(values) >= TUNING.min_coherence_targets else float("nan")
 
     found = [frame_health(frames.samples(i)) for i in range(len(frames))]
     interfered, excised, power = (np.array(values, "f4") for values in zip(*found, strict=True))

@@ -31,7 +31,7 @@ def _strength(desc: str) -> Output:
     return Output(f"{desc}. [point], falling.", type="f4", unit="")
 
 
-#: With odometry the Doppler of points is unfolded. A radar that sends points gives the same ones, strongest first.
+#: Odometry helps to find the ambiguity numbers of the Doppler. A radar that sends points gives them, strongest first.
 _OTHER_POINTS = (
     When(
         {
@@ -68,6 +68,7 @@ _IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares=S
 #: How spectra of the samples are made.
 _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",))
 
+#: Layout.
 STEPS = (
     _of_samples(
         version=5,
@@ -201,7 +202,7 @@ STEPS = (
         outputs={
             "clipped": Output("Share of the I and Q values that are at the rails of the converter, 0 to 1.", type="f4"),
             "interfered": Output(
-                "Share of the chirps with interference of another radar, 0 to 1; NaN where there are too few to tell.",
+                "Share of the chirps with interference of another radar, 0 to 1; NaN where there are too few chirps.",
                 type="f4",
             ),
             "excised": Output(

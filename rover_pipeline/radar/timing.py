@@ -10,13 +10,12 @@ import numpy as np
 from scipy.constants import speed_of_light
 
 from rover_pipeline.radar.axes import chirp_settings, frame_shape, resolutions
+from rover_pipeline.radar.boards import AUTOMOTIVE_GHZ, INDUSTRIAL_GHZ
+from rover_pipeline.radar.tuning import TUNING
 
-#: Carrier of a board whose name holds one of these, GHz: the middle of its band.
-_CARRIERS = {"6843": 62.0, "6844": 62.0, "6432": 62.0}
-#: Carrier of all other boards, GHz. Automotive radars work between 76 and 81 GHz, so that it is wrong by 3 % at most.
-_AUTOMOTIVE = 78.5
-#: Mean times between frames that a frame may last. Lost frames make the mean too long; only jitter makes it too short.
-_LONGEST = 1.05
+#: Boards whose names hold one of these work at 60 to 64 GHz. All others are taken for automotive radars, 76 to 81 GHz:
+#: the middle of the band is wrong by 3 % at most.
+_INDUSTRIAL = ("6843", "6844", "6432")
 
 
 class FrameDuration(NamedTuple):
@@ -59,11 +58,11 @@ def frame_duration(ts: np.ndarray, config: str | None, sidecar: str | None, meta
         FrameDuration(_of_chirps(chirps, frame_shape(sidecar, meta)) or 0.0, "config.yaml"),
         FrameDuration(_of_doppler(chirps, sidecar) or 0.0, "radar.json"),
     ):
-        if 0 < found.seconds <= _LONGEST * period:
+        if 0 < found.seconds <= TUNING.max_duration * period:
             return found
     warning = (
         "neither radar.args.radar of config.yaml (idle_time, ramp_end_time, frame_length) nor radar.json "
-        "(doppler_resolution) tells how long the chirps of a frame last: taken at ts, when its first packet came, and "
+        "(doppler_resolution) says how long the chirps of a frame last: taken at ts, when its first packet came, and "
         "not at their middle"
     )
     return FrameDuration(0.0, "unknown", (warning,))
@@ -82,7 +81,8 @@ def _of_doppler(chirps: Mapping[str, Any], sidecar: str | None) -> float | None:
     bins, frequency, device = resolutions(sidecar), _number(chirps.get("frequency")), str(chirps.get("device", ""))
     if bins is None:
         return None
-    carrier = frequency or next((ghz for name, ghz in _CARRIERS.items() if name in device), _AUTOMOTIVE)
+    industrial = any(name in device for name in _INDUSTRIAL)
+    carrier = frequency or (INDUSTRIAL_GHZ if industrial else AUTOMOTIVE_GHZ)
     return speed_of_light / (carrier * 1e9) / (2 * bins[1])
 
 

@@ -11,7 +11,8 @@ class Tuning:
 
     "Fast" are simulated frames of `indoor`, `outdoor`, `smooth`, `crowd` and `bike` at 0.8 to 7 times the largest
     Doppler, of boards with 2 and 3 transmitters; "down" are synthetic frames of radars that look down, with 30 % of
-    the points moving together. Logarithms are natural ones.
+    the points moving together. Those of the last sections were set by hand and are tested with the step that they are
+    of. Logarithms are natural ones.
     """
 
     # --- Hypotheses of the radar's velocity (`ego_motion`, `velocity`) ---
@@ -20,7 +21,7 @@ class Tuning:
     #: Hypotheses that are refined and compared with the best one: one that is not refined looks worse. Down.
     compared: int = 4
     #: Volume of the smallest triple of directions, of three 6 degrees apart: smaller ones multiply errors. Down.
-    least_volume: float = 1e-3
+    min_volume: float = 1e-3
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
     steepest: float = 1.0
     #: Standard deviation, m/s, and largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
@@ -29,15 +30,16 @@ class Tuning:
     #: Speed over the largest unambiguous one up to which an estimate can be valid: echoes ahead are lost first. Fast.
     speed_slack: float = 1.1
 
-    # --- Doppler ambiguity (`unfold`) ---
+    # --- Doppler ambiguity (`ambiguity`) ---
     #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
     ambiguities_beyond: int = 3
-    #: Fewest echoes that determine a velocity, or the misfit of the array, by chance not otherwise. Unit tests.
-    fewest_echoes: int = 4
+    #: Minimum number of echoes that determine a velocity, or the misfit of the array: fewer agree at random. Unit
+    #: tests.
+    min_echoes: int = 4
     #: Echoes that are at rest at no velocity, from which on phases alone are not believed: too fast a radar. Fast.
     many_echoes: int = 16
     #: Evidence that a velocity needs in all and for each echo: some echoes of any scene are at rest somewhere. Fast.
-    least_evidence: float = 12.0
+    min_evidence: float = 12.0
     evidence_per_echo: float = 1.3
     #: Evidence of a competing velocity, as a share, above which ambiguity numbers must agree with it too. Fast.
     competing_share: float = 0.6
@@ -45,10 +47,11 @@ class Tuning:
     widened: float = 2.0
     #: Logarithm of the odds from which on an ambiguity number is certain (50 to 1). Fast.
     certain: float = 3.9
-    #: Most that phases say, as a logarithm: ghosts and second targets mislead them in one cell of some hundred. Fast.
+    #: Maximum evidence of phases, as a logarithm: ghosts and second targets mislead them in one cell of some hundreds.
+    #: Fast.
     implausible: float = 6.0
     #: Share of an echo's power that an array leaves unexplained: at least, where no echo is strong, and their SNR.
-    least_misfit: float = 0.02
+    min_misfit: float = 0.02
     assumed_misfit: float = 0.1
     strong_snr: float = 30.0
 
@@ -66,15 +69,15 @@ class Tuning:
     coupling_constant: float = 0.5
 
     # --- Before the frames (`prepare`), tuned on recordings of whole rooms ---
-    #: Power over noise, dB, of echoes whose phases the noise changes by less than 3 degrees, and the fewest of them.
+    #: Power over noise, dB, of echoes whose phases the noise changes by less than 3 degrees, and their minimum number.
     strong_echo_db: float = 25.0
-    fewest_strong_echoes: int = 5
+    min_strong_echoes: int = 5
     #: Largest relative difference of range bins for which a calibrated coupling is that of a recording.
     same_bins: float = 1e-3
     #: Energy at negative over positive beat frequencies above which I and Q seem swapped. Far walls of a room alone
     #: give 2 to 3, recordings of whole rooms with swapped words 10 and more.
     swapped_ratio: float = 8.0
-    #: Least energy in the last quarter of the spectrum over that in the quarter before: a room whose walls are all
+    #: Minimum energy in the last quarter of the spectrum over that in the quarter before: a room whose walls are all
     #: beyond half of the range has 0.2 to 0.5; with swapped words a real room gave 31.
     swapped_end: float = 1.0
     #: Coherence below which an array without a calibration is named.
@@ -91,7 +94,7 @@ class Tuning:
     rail_samples: int = 16
     rail_ratio: int = 20
     rail_near: int = 16
-    rail_least: int = 256
+    rail_min: int = 256
     #: A part of a chirp is a burst if its power is above the typical one by this factor, and by so many deviations of
     #: the logarithms. The typical one is at this quantile, so that more than half of the chirps may be interfered.
     burst_factor: float = 10.0
@@ -100,6 +103,83 @@ class Tuning:
     #: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
     repair_iterations: int = 12
     repair_threshold: float = 3.0
+    #: Parts that a chirp is divided into, chirps of the same transmitter before and after one that it is compared with,
+    #: and the minimum number of chirps of a transmitter in a frame in which interference can be found.
+    chirp_parts: int = 16
+    neighbours: tuple[int, ...] = (-2, -1, 1, 2)
+    min_chirps: int = 6
+
+    # --- Points (`detect`, `points`, `prepare`, `coupling`, `boards`, `steps`, `timing`, `guided`), by hand ---
+    #: A Doppler sidelobe may have this many times the power of the window's envelope: a moving target spreads.
+    sidelobe_margin: float = 4.0
+    #: Iterations of reweighted least squares for the imbalance of I and Q.
+    imbalance_iterations: int = 20
+    #: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
+    #: strongest beam by a parabola, and the same for comparing ambiguity numbers, whose winner is then refined.
+    beams: tuple[int, int] = (64, 17)
+    compared_beams: tuple[int, int] = (32, 9)
+    #: Distance from an edge of the search, in the sine, that is rounding.
+    edge_sine: float = 1e-6
+    #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
+    edge_bins: int = 4
+    #: Distance within which the coupling seems to be, m, and in range bins where a recording does not say how large
+    #: they are: leads, package and radome, and no objects beyond.
+    coupling_reach_m: float = 0.15
+    coupling_reach_bins: float = 3.0
+    #: Relative gain below which an antenna is dead: its noise would be made as loud as the others' signal.
+    dead_gain: float = 0.1
+    #: Power over noise of targets that show the coherence of the array (20 dB), and their minimum number in a frame.
+    coherence_snr: float = 100.0
+    min_coherence_targets: int = 3
+    #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
+    #: long; only jitter makes it too short.
+    max_duration: float = 1.05
+    #: Time between sweeps, s, above which nothing is known of the velocity between them.
+    guide_gap_s: float = 0.5
+
+    # --- Several targets in a cell (`resolve`), by hand ---
+    #: Steps of the search over the sine of the azimuth, per width of a beam; and of the elevation.
+    azimuth_steps: int = 10
+    elevation_steps: int = 33
+    #: Maximum step of the refinement of the directions, in widths of a beam.
+    max_step: float = 0.25
+    #: Distance below which two directions are one target whose phases the array's model does not fit, beam widths.
+    min_distance: float = 0.3
+    #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power: singular matrices.
+    loading: float = 1e-2
+    ridge: float = 1e-3
+
+    # --- Velocity (`velocity`, `ambiguity`), by hand ---
+    #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without, against
+    #: covariances that many points make too small: directions that are wrong in the same way (spacing, phases,
+    #: elevations that are smaller than they look).
+    scale_error: float = 0.012
+    scale_error_level: float = 0.03
+    #: Maximum distance of velocities from whole bins, in bins, of rounded ones. Measured ones lie anywhere.
+    rounded: float = 1e-3
+    #: Pairs of echoes that the consensus tries when ambiguity numbers are open: each pair has many combinations.
+    ambiguous_trials: int = 512
+
+    # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
+    #: Random walk of the biases, standard deviation after a second, rad/s and m/s2. MEMS sensors that warm up.
+    gyro_walk: float = 3e-4
+    acc_walk: float = 3e-3
+    #: Standard deviations of the biases, rad/s and m/s2, and of the first tilt, rad; and of the first position and
+    #: heading, which are 0 by definition. The gyroscope's bias at rest has been removed before: one about the vertical
+    #: is not seen by the radar.
+    gyro_bias: float = 0.003
+    acc_bias: float = 0.2
+    first_tilt: float = 0.2
+    gauge: float = 1e-4
+    #: Minimum standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
+    min_velocity_sd: float = 0.01
+    #: Motion that is possible while the IMU is silent: turning, rad/s, and acceleration, m/s2, standard deviations.
+    silent_turn: float = 0.5
+    silent_acc: float = 2.0
+    #: Time of the accelerometer that gives the first tilt, s; an error of it is corrected later.
+    first_tilt_s: float = 1.0
+    #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
+    contradicted: float = 0.3
 
 
 TUNING = Tuning()

@@ -24,13 +24,8 @@ from rover_pipeline.radar.ego_motion import (
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
 from rover_pipeline.radar.tuning import TUNING
 
-#: Mean square of a standard normal variable truncated at `OUTLIER`.
+#: Mean square of a standard normal variable truncated at `OUTLIER`. Noise: normal distribution.
 _TRUNCATED_VARIANCE = 0.973
-#: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without: of directions that are
-#: wrong in the same way (spacing, phases, elevations that are smaller than they look).
-_SCALE_ERROR, _SCALE_ERROR_LEVEL = 0.012, 0.03
-#: Largest distance of velocities from whole bins, in bins, of rounded ones. Measured ones lie anywhere.
-_ROUNDED = 1e-3
 
 
 class Velocity(NamedTuple):
@@ -48,6 +43,7 @@ class Velocity(NamedTuple):
     determined: bool
 
 
+#: Layout.
 _NOTHING = Velocity(np.full(3, np.nan), np.full((3, 3), np.nan), 0, False)
 
 
@@ -138,7 +134,7 @@ def ego_velocity(
     information[2, 2] += 1 / vertical_sigma(vel, options.vertical, options.pitch) ** 2
     cov_of_noise = inv(information)
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
-    scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
+    scale = TUNING.scale_error if direction[:, 2].any() else TUNING.scale_error_level
     # Phases of the array that are off turn all directions alike: more points do not make their effect smaller.
     slopes = vel[1:] - vel[0] * tangents(direction)
     moved = matmul(cov_of_noise, matmul(slopes.T * weight, direction).T) * known[static].min(axis=0)
@@ -161,6 +157,6 @@ def _rounding(doppler: np.ndarray, bin_mps: float) -> float:
     if not bin_mps:
         return 0.0
     number = np.round(doppler / bin_mps)
-    if np.abs(doppler / bin_mps - number).max(initial=0.0) > _ROUNDED:
+    if np.abs(doppler / bin_mps - number).max(initial=0.0) > TUNING.rounded:
         return 0.0
     return bin_mps**2 / 12 * len(number) / max(len(np.unique(number)), 1)

@@ -17,13 +17,13 @@ from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.unkind import Unkind, put_on
 
 # fmt: off
-#: Chirps of the presets in buildings, with range bins of 4.4 cm.
+#: Chirps of the presets in buildings, with range bins of 4.4 cm. Layout.
 _INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
-#: Chirps of the presets in the open, on foot.
+#: Chirps of the presets in the open, on foot. Layout.
 _OUTDOORS = Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000)
-#: Chirps at the speed of a bike.
+#: Chirps at the speed of a bike. Layout.
 _FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000)
-#: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes.
+#: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes. Layout.
 _SHORTEST_S, _LONGEST_S = 0.5, 86400.0
 
 
@@ -49,6 +49,7 @@ class Preset(Options):
     unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")
 
 
+#: By name. Layout.
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",

@@ -41,8 +41,9 @@ _TRUTH_SIDECAR = "truth.json"
 _RETURNS = "returns of bodies"
 _TRUTH_OBJECTS = "_truth_objects"
 #: Results that are held for each thread. At the end of a window of half of them one thread waits for another one.
+#: Schedule.
 _HELD = 32
-#: Samples of the IMU, and of the truth, that are computed together: far less work than one by one.
+#: Samples of the IMU, and of the truth, that are computed together: far less work than one by one. Schedule.
 _IMU_BATCH, _TRUTHS = 64, 256
 
 

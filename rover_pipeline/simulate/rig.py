@@ -34,14 +34,14 @@ def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0
     return Mount(np.array([x, y, z]), matmul(yaw_rotation, pitch_rotation))
 
 
-#: Every sensor's pose in the lidar frame. Their order gives the seeds of their random numbers.
+#: Every sensor's pose in the lidar frame. Their order gives the seeds of their random numbers. Layout.
 MOUNTS = {
     "lidar": IDENTITY,
     "radar": mount_at(0.08, 0.0, -0.14, yaw=1.5, pitch=1.0),
     "camera": mount_at(0.07, 0.05, -0.09, yaw=-1.0, pitch=3.0),
     "imu": mount_at(-0.03, 0.02, -0.11, yaw=2.0),
 }
-#: One radar frame of this many loses packets.
+#: One radar frame of this many loses packets. Layout.
 PACKETS_LOST_EVERY = 31
 
 

@@ -66,7 +66,7 @@ class Unkind(Options):
     no_rig: bool = Field(False, description="config.yaml has no section rig.")
 
 
-#: Values of the errors that every rig has, from data sheets of Ouster lidars and of MEMS IMUs, and from captures.
+#: Values of the errors that every rig has. Noise: data sheets of Ouster lidars and of MEMS IMUs, and captures.
 TYPICAL: dict[str, float | bool] = {
     "range_noise": 0.008,
     "range_noise_growth": 0.0004,
@@ -86,7 +86,7 @@ TYPICAL: dict[str, float | bool] = {
     "array_gain": 1.0,
     "no_rig": True,
 }
-#: Values of the errors that some rigs have.
+#: Values of the errors that some rigs have. Layout.
 _HOSTILE: dict[str, float | bool] = {
     "lidar_silence": 1.0,
     "gyro_limit": 0.5,

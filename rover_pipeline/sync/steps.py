@@ -14,7 +14,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.sync.options import SyncOptions
 
-#: Length of a recording from which a clock's rate is known to a few millionths, seconds.
+#: Length of a recording from which a clock's rate is known to a few millionths, seconds. Tuned: by hand.
 _MIN_LENGTH_S = 30.0
 
 _Times = dict[str, np.ndarray]

@@ -87,7 +87,7 @@ def test_times_come_from_a_list_the_names_or_a_rate_and_from_nothing_else(tmp_pa
     for path in sorted(folder.iterdir()):  # points without times of their own
         with np.load(path) as stored:
             np.savez(path, xyz=stored["xyz"])
-    with pytest.raises(ConfigError, match=r"clouds: nothing tells the times .* --times FILE or --rate"):
+    with pytest.raises(ConfigError, match=r"clouds: nothing gives the times .* --times FILE or --rate"):
         import_clouds(folder, tmp_path / "none")
     wanted = START + np.array([0.0, 0.25, 1.0])
     lists = {

@@ -467,7 +467,7 @@ def test_a_database_that_computes_for_long_without_a_row_is_stopped(
 ) -> None:
     sent = [imu("/imu", START + i * TENTH, (0, 0, 9.8)) for i in range(300)]
     database = next(bags.write_ros2(tmp_path / "a", sent).glob("*.db3"))
-    monkeypatch.setattr("rover_pipeline.importers.ros.database._LEAST_STEPS", -(10**6))
+    monkeypatch.setattr("rover_pipeline.importers.ros.database._MIN_STEPS", -(10**6))
     with pytest.raises(FormatError, match="interrupted"):
         taken(database, tmp_path / "trace")
 

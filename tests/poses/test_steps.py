@@ -101,7 +101,7 @@ def test_a_radar_pose_is_at_its_time_stamp_and_says_so_where_the_duration_of_fra
         PRESETS["tiny"].radar.duration / 2, rel=0.03
     )
     assert measured["nothing"]["radar_instant_after_ts_s"] == 0 and max(errors.values()) < 0.002
-    assert capsys.readouterr().err.count("tells how long the chirps of a frame last") == 1
+    assert capsys.readouterr().err.count("says how long the chirps of a frame last") == 1
 
 
 def test_a_radar_faster_than_its_largest_doppler_bin_is_reported(

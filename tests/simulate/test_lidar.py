@@ -12,6 +12,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion.motion import Gait, Motion
 from rover_pipeline.simulate.motion.path import ClosedPath
@@ -130,8 +131,8 @@ def test_ranges_past_65_m_are_clipped_as_the_recorder_clips_them() -> None:
     rays = lidar.rays(lidar.BEAMS["OS-1-64"], COLUMNS)
     echoes = lidar.sweep(World([wall], DARK), still(), rays, 1.0, 0.1)
     scan = lidar.measure(echoes, rays, 90.0, 100.0, np.random.default_rng(0))
-    assert set(np.unique(scan.rng[np.isfinite(echoes.distance)])) <= {0, lidar.CLIPPED_RANGE_MM}
-    assert (scan.rng == lidar.CLIPPED_RANGE_MM).any()
+    assert set(np.unique(scan.rng[np.isfinite(echoes.distance)])) <= {0, CLIPPED}
+    assert (scan.rng == CLIPPED).any()
 
 
 def test_dark_and_distant_surfaces_are_detected_less_often() -> None:

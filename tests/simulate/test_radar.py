@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.constants import speed_of_light
 from xwr.rsp import numpy as xwr
 
 from rover_pipeline.simulate.scene.world import Light, World
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
+from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths, Scatterers, paths
 
 DEVICES: dict[str, Any] = {
@@ -118,8 +119,8 @@ def test_the_gridded_sum_of_echoes_equals_the_direct_sum() -> None:
         speed = np.array([0.0, 1.0, 2 * fraction, 3 * fraction**2]) @ cubic / chirp.duration
         direction = many.direction[0] + fraction * (many.direction[1] - many.direction[0])
         side = direction @ (transmitters[tx] + receivers[rx])
-        cycles = 2 * d * chirp.centre_frequency / SPEED_OF_LIGHT - side
-        beat = 2 * (d * chirp.slope + speed * chirp.centre_frequency) / SPEED_OF_LIGHT
+        cycles = 2 * d * chirp.centre_frequency / speed_of_light - side
+        beat = 2 * (d * chirp.slope + speed * chirp.centre_frequency) / speed_of_light
         strength = radar.GAIN * many.amplitude * np.clip((chirp.max_range - d) / (0.1 * chirp.max_range), 0, 1)
         waves = np.exp(2j * np.pi * (cycles[:, None] + beat[:, None] * instants) + 1j * many.phase[:, None])
         np.testing.assert_allclose(signal[loop, tx, rx], strength @ waves, atol=2e-6 * strength.sum())

@@ -15,13 +15,14 @@ from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.edgefirst.table import COLUMNS, arrow, read_table, type_text
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.files import opened_file
 
 #: Other types of columns that readers take, and a column of other programs.
 _ALSO = {"frame": "uint64", "label": "string"}
 _OTHERS = {"location": "float[2]"}
 _VERSIONS = ("2026.04", "2026.10")
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20  # Schedule.
 _CAMERAS = ("camera.jpeg", "camera.png")
 
 
@@ -56,13 +57,17 @@ def _sample(kind: str, content: Content, rules: Mapping[str, Any] | None = None)
     return {kind: File(path, content, rules or {}, True, lambda value: getattr(value, "shape", ())[1::-1])}
 
 
+def _is_near(cloud: Mapping[str, np.ndarray]) -> bool:
+    return not len(cloud["x"]) or bool(1e-6 <= np.abs([cloud[axis] for axis in "xyz"]).max() <= TUNING.max_range_m)
+
+
+#: What a picture of depth or of a cube must be. Layout.
 _GREY = {"must be greyscale of 16 bits": lambda image: image.dtype == np.uint16 and image.ndim == 2}
-#: Further than 1 km no radar or lidar sees. Values in another byte order are beyond it, or denormal.
+#: Values in another byte order are too large, or denormal.
 _NEAR = {
-    "its points are further than 1000 m away, or all at zero: is the byte order right?": lambda cloud: (
-        not len(cloud["x"]) or 1e-6 <= np.abs([cloud[axis] for axis in "xyz"]).max() <= 1000
-    )
+    f"its points are further than {TUNING.max_range_m:g} m away, or all at zero: is the byte order right?": _is_near
 }
+#: The files of a dataset. Layout.
 LAYOUT = Layout(
     table=File("{dataset}.arrow", _Table(), keep=lambda table: table),
     archive=File("{dataset}.zip", _Archive(), optional=True, keep=lambda entries: entries),

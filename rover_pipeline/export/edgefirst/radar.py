@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.numerics.linear import matmul
@@ -19,10 +20,7 @@ from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 from rover_pipeline.validation.rig import made_with, sensor_mount
 
-#: The largest amplitude of the frames that are looked at first is stored as at most this: 12 dB are left for others.
-_LARGEST = 8192.0
-_LOOKED_AT = 16
-#: Added to int16, so that a PNG, which has no sign, can hold it.
+#: Added to int16, so that a PNG, which has no sign, can hold it. Layout.
 OFFSET = 32768
 
 
@@ -74,10 +72,10 @@ class RadarFrames:
         """A power of two, so that the stored values of any frame are easily undone."""
         good = np.flatnonzero(self.valid)
         largest = 0.0
-        for at in np.unique(good[np.linspace(0, len(good) - 1, _LOOKED_AT).astype(int)]) if len(good) else ():
+        for at in np.unique(good[np.linspace(0, len(good) - 1, TUNING.cube_frames).astype(int)]) if len(good) else ():
             spectrum, _ = self.read(int(at))
             largest = max(largest, float(np.abs(spectrum.view("f4")).max()))
-        return float(2.0 ** np.floor(np.log2(_LARGEST / largest))) if largest > 0 else 1.0
+        return float(2.0 ** np.floor(np.log2(TUNING.cube_amplitude / largest))) if largest > 0 else 1.0
 
     def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Spectrum of the two sequences, c8 (2, rx, doppler, range), zero Doppler in the middle, and the mean power

@@ -43,8 +43,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.validation.rig import camera_lens, sensor_mount, whole_sensor
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
-_COPY_BYTES = 1 << 20
-_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+_COPY_BYTES = 1 << 20  # Schedule.
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # Layout.
 
 
 def write(job: ExportJob) -> None:

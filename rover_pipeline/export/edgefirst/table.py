@@ -23,7 +23,7 @@ from rover_pipeline.format.files import regular_size
 SCHEMA = "2026.04"
 #: The names that the splits have here.
 GROUPS = ("train", "val", "test")
-#: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts.
+#: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts. Layout.
 COLUMNS = {
     "name": "string",
     "frame": "uint32",
@@ -37,10 +37,10 @@ COLUMNS = {
     "pose": "float[3]",
     "timestamp": "double",
 }
-_BATCH = 4096
+_BATCH = 4096  # Schedule.
 #: Names of tracks are made from it and from the recording, so that they are the same in every export.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
-#: PNGs of noise hardly get smaller by more than the fastest compression.
+#: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
 _PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 #: Marker of a Huffman table. Some cameras leave the standard one out of the JPEGs of a video.
 _DHT = b"\xff\xc4"

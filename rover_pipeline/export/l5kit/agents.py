@@ -14,12 +14,12 @@ import numpy as np
 
 from rover_pipeline.export.l5kit.records import AGENT, KEPT_LABELS, LABELS
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.numerics.linear import matmul
 
 #: Limits of `select_agents.py` in l5kit 1.5.0: distance from the rig, turn between frames, and smallest footprint.
+#: Layout.
 MAX_DISTANCE_M, MAX_TURN_RAD, MIN_FOOTPRINT_M2 = 50.0, math.radians(30), 0.01
-#: Single precision keeps agents at a limit on its right side.
-_MARGIN = 1e-3
 #: Classes of objects -> labels of l5kit.
 _LABELS = {
     "unknown": "UNKNOWN",
@@ -100,12 +100,16 @@ def _runs(
     label = (label / label.sum() if label.sum() > 0 else np.eye(len(LABELS))[1]).astype("f4")
     yaw, extent = _steady_boxes(rows.yaw, rows.extent, rows.vel)
     footprint = extent[0] * extent[1]
-    if not label[KEPT_LABELS].sum() > limits.threshold or footprint < MIN_FOOTPRINT_M2 + _MARGIN or extent[2] <= 0:
+    if (
+        not label[KEPT_LABELS].sum() > limits.threshold
+        or footprint < MIN_FOOTPRINT_M2 + TUNING.limit_margin
+        or extent[2] <= 0
+    ):
         return []
     frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, limits.max_gap)
-    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M - _MARGIN
+    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M - TUNING.limit_margin
     frames, pos, vel, heading = frames[near], pos[near], vel[near], heading[near]
-    cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading)) >= MAX_TURN_RAD - _MARGIN)
+    cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading)) >= MAX_TURN_RAD - TUNING.limit_margin)
     found = []
     for part in np.split(np.arange(len(frames)), np.flatnonzero(cuts) + 1):
         if len(part) < max(1, limits.min_frames):

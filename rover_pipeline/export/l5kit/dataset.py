@@ -110,7 +110,7 @@ class _Store:
         self._recordings.setdefault(recording, [number, number])[1] = number + 1
 
     def close(self) -> None:
-        """Finish all arrays. Zarr's own attributes tell which scenes are of which recording."""
+        """Finish all arrays. Zarr's own attributes say which scenes are of which recording."""
         for array in self._arrays.values():
             array.close()
         attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": list(LABELS)}

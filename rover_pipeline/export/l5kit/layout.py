@@ -13,10 +13,8 @@ from rover_pipeline.export.l5kit.agents import MAX_DISTANCE_M, MAX_TURN_RAD, MIN
 from rover_pipeline.export.l5kit.records import AGENT, ARRAYS, FORMAT_VERSION, FRAME, KEPT_LABELS, LABELS, SCENE
 from rover_pipeline.export.l5kit.zarr2 import array_length, read_array
 from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.kinematics.rotation import obliqueness
-
-#: Nothing that carries the sensors is so fast, m/s.
-_MAX_SPEED = 60.0
 
 
 class _Records(Content):
@@ -41,6 +39,7 @@ def _array(name: str, rules: Mapping[str, Any] | None = None) -> dict[str, File]
     return {name: File(f"[{{split}}.zarr/]{name}/.zarray", content, rules or {}, keep=lambda records: records)}
 
 
+#: How l5kit writes JSON, and the files of a dataset. Layout.
 _STYLE: dict[str, Any] = {"indent": 4, "sort": True, "end": ""}
 LAYOUT = Layout(
     attributes=File(
@@ -137,7 +136,7 @@ def _scene_problems(scene: np.ndarray, frames: np.ndarray) -> Iterator[str]:
         yield f"its frames are {steps.min() / 1e6:.3f} to {steps.max() / 1e6:.3f} ms apart; l5kit assumes one step"
     else:
         speed = np.linalg.norm(np.diff(frames["ego_translation"], axis=0), axis=1) / (steps / 1e9)
-        if speed.max(initial=0) >= _MAX_SPEED:
+        if speed.max(initial=0) >= TUNING.max_speed:
             yield f"the rig moves at {speed.max():.0f} m/s"
     if not 1e17 < times[0] < 1e19:
         yield f"its first timestamp, {times[0]}, is no number of nanoseconds since the epoch"

@@ -22,13 +22,13 @@ LABELS = (
     ),
     "AVRESEARCH_LABEL_DONTCARE",
 )  # fmt: skip
-#: Labels of road users. l5kit keeps agents whose probabilities of these add up to more than a threshold.
+#: Labels of road users. l5kit keeps agents whose probabilities of these add up to more than a threshold. Layout.
 KEPT_LABELS = slice(3, 16)
 FORMAT_VERSION = 2
-#: Longest `host`; NumPy cuts longer ones without a word.
+#: Longest `host`; NumPy cuts longer ones without a warning. Layout.
 HOST_LENGTH = 16
 
-#: Times are nanoseconds since the epoch. Intervals are [first, past the last).
+#: Times are nanoseconds since the epoch. Intervals are [first, past the last). Layout.
 SCENE = np.dtype(
     [
         ("frame_index_interval", "<i8", (2,)),
@@ -37,7 +37,7 @@ SCENE = np.dtype(
         ("end_time", "<i8"),
     ]
 )
-#: `ego_translation` in m and `ego_rotation`, world-from-ego.
+#: `ego_translation` in m and `ego_rotation`, world-from-ego. Layout.
 FRAME = np.dtype(
     [
         ("timestamp", "<i8"),
@@ -48,6 +48,7 @@ FRAME = np.dtype(
     ]
 )
 #: In the world: `centroid` x, y in m, `yaw` in rad from x to y, `velocity` in m/s; `extent` length, width, height in m.
+#: Layout.
 AGENT = np.dtype(
     [
         ("centroid", "<f8", (2,)),
@@ -66,7 +67,7 @@ FACE = np.dtype(
     ]
 )
 
-#: Array -> its records, and how many of them l5kit puts into one chunk.
+#: Array -> its records, and how many of them l5kit puts into one chunk. Layout.
 ARRAYS: dict[str, tuple[np.dtype, int]] = {
     "scenes": (SCENE, 10_000),
     "frames": (FRAME, 10_000),

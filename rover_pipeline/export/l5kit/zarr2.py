@@ -18,8 +18,9 @@ from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import read_json
 
+#: What l5kit compresses chunks with. Layout.
 _COMPRESSOR = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
-#: Most bytes of a chunk, packed or not. That of the largest array here has 2.5 MB.
+#: Maximum size of a chunk, packed or not. That of the largest array here has 2.5 MB. Schedule.
 _MAX_CHUNK = 1 << 28
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 #: Types of the payload. Their order gives the tag of the enumeration that precedes it.
 DATA_TYPES = ("Text", "Image", "Video", "Audio")
-#: Every tenth revision is a snapshot: it can be read without the entries before it.
+#: Every tenth revision is a snapshot: it can be read without the entries before it. Layout.
 SNAPSHOT_PERIOD = 10
 #: A header record: revision, offset and length of the entry, and whether it is a snapshot.
 _HEADER = struct.Struct("<iQQB")
 _U64, _U32, _I32 = struct.Struct("<Q"), struct.Struct("<I"), struct.Struct("<i")
-#: Bytes of a block; the last one of a text may be shorter.
+#: Bytes of a block; the last one of a text may be shorter. Layout.
 BLOCK = 10
 
 
@@ -173,10 +173,10 @@ class _Reader:
     def i32(self) -> int:
         return self._number(_I32)
 
-    def count(self, least: int) -> int:
-        """The length of a list whose items have at least so many bytes each."""
+    def count(self, item_bytes: int) -> int:
+        """The length of a list whose items have at least `item_bytes` bytes each."""
         begin, count = self.position, self.u64()
-        if count * least > len(self.data) - self.position:
+        if count * item_bytes > len(self.data) - self.position:
             raise ValueError(f"byte {begin}: a list of {count} items does not fit into the rest of the file")
         return count
 

@@ -118,8 +118,8 @@ def _versions(arguments: argparse.Namespace) -> int:
     for name, revisions in rows.items():
         for row in revisions:
             snapshot = ", snapshot" if row["snapshot"] else ""
-            told = f"{row['length']} bytes at {row['offset']}, {row['new_blocks']} blocks{snapshot}"
-            print(printable(f"{name} {row['revision']}: {told}"))
+            described = f"{row['length']} bytes at {row['offset']}, {row['new_blocks']} blocks{snapshot}"
+            print(printable(f"{name} {row['revision']}: {described}"))
     return 0
 
 

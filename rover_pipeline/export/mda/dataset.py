@@ -35,7 +35,7 @@ from rover_pipeline.format.sensor import Sensor
 
 __all__ = ["LAYOUT", "describe", "relations", "write"]
 
-#: Measures of the odometry, and the rows of its covariance that they are of.
+#: Measures of the odometry, and the rows of its covariance that they are of. Layout.
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 #: Channels of `_radar_quality`, each a share or a coherence.
 _RADAR_MEASURES = ("clipped", "interfered", "coherence")
@@ -80,7 +80,7 @@ def write(job: ExportJob) -> None:
 
 
 def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:
-    """Write the file of a key frame. Returns its path, or none; `changes` gets what should be told of it."""
+    """Write the file of a key frame. Returns its path, or none; `changes` gets what the user should know."""
     keys = {"recording": source.recording.name, "item": source.stem(key)}
     try:
         item = source.item(key)

@@ -1,4 +1,4 @@
-"""MDA files on the disk: read, revised, and judged by the rules that readers of the format rely on."""
+"""MDA files on the disk: read, revised, and checked by the rules that readers of the format rely on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import exists, read_bounded
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 
-#: A video of an hour has some gigabytes. A file is read as a whole, as its format demands.
+#: A video of an hour has some gigabytes. A file is read as a whole, as its format demands. Schedule.
 _MAX_BYTES = 4 << 30
 
 

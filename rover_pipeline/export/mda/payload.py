@@ -31,9 +31,10 @@ SOURCES: Mapping[PayloadSensor, tuple[str, str, str]] = {
     "lidar": ("_lidar_image", "rng", "_odom"),
     "radar": ("_radar_range_azimuth", "power", "_radar_pose"),
 }
-#: Decibels of 0 in a picture of the radar, and of one step. 16 bits go from -200 to 455 dB.
+#: Decibels of 0 in a picture of the radar, and of one step. 16 bits go from -200 to 455 dB. Layout.
 RADAR_ZERO_DB, RADAR_STEP_DB = -200.0, 0.01
 #: Characters and decimals of positions and sizes in m, speeds in m/s, parts of a quaternion, angles in rad, shares.
+#: Layout.
 _METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3)
 
 

@@ -59,6 +59,7 @@ def _coordinates(values: Any) -> list[float]:
     return [each for value in values for each in _coordinates(value)] if isinstance(values, list) else [float(values)]
 
 
+#: The files of a dataset. Layout.
 _WINDOW = "windows/{group}/{window}/"
 _LAYER = f"{_WINDOW}layers/{{layer}}/"
 LAYOUT = Layout(

@@ -8,9 +8,7 @@ from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.export.rslearn.windows import RASTERS, Tile
 from rover_pipeline.mapping.grid import CellCounts, Extent
 
-#: Percent.
-_FULL = 100
-#: Edges above which a file is tiled, and edge of the tiles, pixels.
+#: Edges above which a file is tiled, and edge of the tiles, pixels. Layout.
 _BLOCK = 512
 
 
@@ -23,7 +21,7 @@ def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
     total = counts.hits.astype("i8") + counts.misses
     percent = np.full(extent.shape, RASTERS["occupancy"][2], "u1")
     seen = total > 0
-    percent.ravel()[counts.cells[seen]] = np.rint(_FULL * counts.hits[seen] / total[seen])
+    percent.ravel()[counts.cells[seen]] = np.rint(100 * counts.hits[seen] / total[seen])
     return percent
 
 

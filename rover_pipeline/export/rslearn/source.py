@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +20,9 @@ from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
-from rover_pipeline.mapping.sweeps import max_distance, placed
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import lidar_clock, read_trajectory, whole_sensor
-
-#: Number of sweeps that the floor is estimated from.
-_FLOOR_SWEEPS = 8
 
 
 class Slice(NamedTuple):
@@ -138,11 +134,8 @@ class Ground:
 
     def _find_floor(self, motion: SweepMotion) -> Floor:
         """The floor from some of the sweeps."""
-        chosen: Sequence[int] = self.numbers[
-            np.unique(np.linspace(0, len(self.numbers) - 1, _FLOOR_SWEEPS).astype(int))
-        ].tolist()
         sweeps = []
-        for number in chosen:
+        for number in spread_sweeps(self.numbers):
             poses = motion.columns(number, self._sweeps.reader.columns)
             try:
                 sweep = self._sweeps.places(number)

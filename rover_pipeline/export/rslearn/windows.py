@@ -13,21 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.numerics.linear import matmul
 
 #: Names of the splits in `options.split`, in the order of `splits.SPLITS`, as rslearn's own examples have them.
 SPLIT_NAMES = ("train", "val", "test")
-#: Raster layer -> its band, type, and the value of pixels that are not known.
+#: Raster layer -> its band, type, and the value of pixels that are not known. Layout.
 RASTERS: dict[str, tuple[str, str, float]] = {
     "occupancy": ("occupancy", "uint8", 255),
     "height": ("height", "float32", -9999.0),
     "radar_power": ("power", "float32", -9999.0),
 }
 VECTORS = ("trajectory", "tracks")
-#: Shortest distance between two corners of a line, m. A line whose corners are all one is not valid.
-_STEP_M = 0.02
-#: Corners of a box, in halves of its length and width.
+#: Corners of a box, in halves of its length and width. Layout.
 _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
 
 
@@ -148,7 +147,7 @@ def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) ->
     """
     corners = [0]
     for at in range(1, len(pos)):
-        if np.hypot(*(pos[at, :2] - pos[corners[-1], :2])) >= _STEP_M:
+        if np.hypot(*(pos[at, :2] - pos[corners[-1], :2])) >= TUNING.line_step_m:
             corners.append(at)
     coordinates = np.round(pos[corners, :2], 4).tolist()
     line = {"type": "LineString", "coordinates": coordinates}

@@ -15,7 +15,7 @@ from rover_pipeline.importers.ros import database, mcap, rosbag1
 from rover_pipeline.importers.ros.files import BagFile, Message
 from rover_pipeline.importers.times import natural_order
 
-#: Bytes after which the progress is told again.
+#: Bytes after which the progress is reported again. Schedule.
 _ADVANCE_BYTES = 1 << 22
 _SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
 #: First bytes of what is no bag, and what helps.

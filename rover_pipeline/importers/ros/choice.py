@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.importers.ros.layouts import DOPPLER, MAX_RADAR_POINTS, find_field, time_fields
+from rover_pipeline.importers.ros.layouts import DOPPLER, find_field, time_fields
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
 from rover_pipeline.importers.ros.survey import ENCODINGS, TF, Topic, is_imu_packets
+from rover_pipeline.importers.tuning import TUNING
 
 #: Role -> the types of messages that can play it.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -146,7 +147,7 @@ def _role(topic: Topic) -> str:
     if topic.type in TF:
         return "tf"
     if topic.type == "sensor_msgs/PointCloud2":
-        if find_field(topic.fields, DOPPLER) and topic.points <= MAX_RADAR_POINTS:
+        if find_field(topic.fields, DOPPLER) and topic.points <= TUNING.max_radar_points:
             return "radar"
         return "lidar" if {"x", "y", "z"} <= set(topic.fields) else "a cloud without x, y and z"
     if topic.type in PACKETS:

@@ -7,14 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.jumps import is_set, jumps
-
-#: Headers of topics whose offsets from the recorder's time differ by less are of the same clock, ns.
-_SAME_CLOCK_NS = 1_000_000_000
-#: Share of messages of a topic whose stamps may repeat or come late; beyond it they are no times of measurement.
-_MAX_ODD = 0.01
-#: A message that was recorded this many messages of its topic too late is still put in order.
-MAX_LATE = 64
 
 
 class Stamps(NamedTuple):
@@ -23,7 +17,7 @@ class Stamps(NamedTuple):
     Attributes:
         times: f8 (kept,), s, strictly increasing.
         rank: i8 (message,), the place of each message among those that are kept; -1 = left out, because its time is
-            that of another one, or before it by more than `MAX_LATE` messages.
+            that of another one, or before it by more than `TUNING.max_late` messages.
         source: `header`, `bag`, or `bag+offset`.
         note: what the user should know; empty otherwise.
         ns: i8 (kept,), the times without rounding, ns.
@@ -95,7 +89,7 @@ def _clock(
     """Names of the topics whose headers are of the clock of the trace."""
     groups: list[list[str]] = []
     for name in sorted(offsets, key=lambda name: offsets[name]):
-        if groups and offsets[name] - offsets[groups[-1][-1]] < _SAME_CLOCK_NS:
+        if groups and offsets[name] - offsets[groups[-1][-1]] < TUNING.same_clock_ns:
             groups[-1].append(name)
         else:
             groups.append([name])
@@ -114,7 +108,7 @@ def _problem(recorded: np.ndarray, stamped: np.ndarray) -> str:
     if (stamped <= 0).any():
         return f"{int((stamped <= 0).sum())} of its {len(stamped)} header stamps are zero"
     odd = int((_kept_ranks(stamped) < 0).sum())
-    if odd > _MAX_ODD * len(stamped):
+    if odd > TUNING.max_odd * len(stamped):
         return f"{odd} of its {len(stamped)} header stamps repeat or come late"
     if len(jumps(np.sort(stamped) / 1e9)) > len(jumps(np.sort(recorded) / 1e9)):
         return "its header stamps jump where the recorder's times do not"
@@ -135,9 +129,9 @@ def _kept_ranks(times: np.ndarray) -> np.ndarray:
     seconds = times / 1e9
     if (np.diff(seconds) > 0).all():
         return np.arange(len(times))
-    # A message is very late when a later one was recorded more than MAX_LATE messages before it.
+    # A message is very late when a later one was recorded more than `max_late` messages before it.
     highest = np.maximum.accumulate(times)
-    limit = np.concatenate([np.full(min(MAX_LATE, len(times)), -(1 << 62)), highest[:-MAX_LATE]])
+    limit = np.concatenate([np.full(min(TUNING.max_late, len(times)), -(1 << 62)), highest[: -TUNING.max_late]])
     kept = np.flatnonzero(times > limit)
     order = kept[np.argsort(times[kept], kind="stable")]
     # Times are stored as seconds in f8, which are equal when they differ by less than 0.2 us.

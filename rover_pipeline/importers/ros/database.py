@@ -17,7 +17,8 @@ MAGIC = b"SQLite format 3\0"
 #: Bytes at the beginning of a zstd frame in which its header with the size of the content stands.
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: Instructions of SQLite between two looks at how many there were, and how many such looks any database may take.
-_INSTRUCTIONS, _LEAST_STEPS = 1000, 100_000
+#: Schedule.
+_INSTRUCTIONS, _MIN_STEPS = 1000, 100_000
 
 
 class Database(BagFile):
@@ -90,7 +91,7 @@ def _distrust(database: sqlite3.Connection, size: int) -> None:
         if not is_plain or any(column[-1] for column in database.execute(f"pragma table_xinfo({name})")):
             raise DamageError(f"{name} is no plain table, as it is in bags", "record it again")
     # What is left to compute is bounded by the file: a row needs some dozen instructions, and some bytes.
-    steps = iter(range(_LEAST_STEPS + size // 100))
+    steps = iter(range(_MIN_STEPS + size // 100))
     database.set_progress_handler(lambda: next(steps, None) is None, _INSTRUCTIONS)
 
 

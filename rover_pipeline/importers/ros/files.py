@@ -1,4 +1,4 @@
-"""What all kinds of bags have in common: messages in the order of the file, and how damage is told."""
+"""What all kinds of bags have in common: messages in the order of the file, and how damage is reported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import regular_size
 
-#: Bytes of a chunk, compressed or not: recorders write 768 kB to 4 MB, and one message at most.
+#: Bytes of a chunk, compressed or not: recorders write 768 kB to 4 MB, and one message at most. Schedule.
 MAX_CHUNK_BYTES = 1 << 28
-#: Bytes of a message that are given when only its beginning is asked for.
+#: Bytes of a message that are given when only its beginning is asked for. Schedule.
 HEAD_BYTES = 1 << 16
 _PARTIAL = "--partial takes the whole messages before it"
 
@@ -140,7 +140,7 @@ def _buffer(size: int) -> Any:
     return np.empty(size, "u1")
 
 
-#: One byte more than is claimed, so that longer content is noticed without keeping it all.
+#: One byte more than is claimed, so that longer content is noticed without keeping it all. Layout.
 _DECOMPRESS: dict[str, Callable[[Any, int], Any]] = {
     "bz2": lambda data, size: bz2.BZ2Decompressor().decompress(data, max_length=size + 1),
     "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=_buffer(size + 1)),

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.linear import inv, matmul
 
-#: Two transforms are the same when they differ by less, m and parts of a quaternion: publishers round.
-_EQUAL = 1e-6
-#: Frames between two sensors, of which a robot has a dozen.
+#: Maximum number of frames between two sensors, of which a robot has a dozen, and of all frames. Schedule.
 _MAX_DEPTH = 100
 _MAX_FRAMES = 10_000
 
@@ -50,7 +49,7 @@ class FrameTree:
         if known is None:
             if len(self.parents) < _MAX_FRAMES:
                 self.parents[child] = (parent, pose)
-        elif known[0] != parent or not np.allclose(known[1], pose, rtol=0, atol=_EQUAL):
+        elif known[0] != parent or not np.allclose(known[1], pose, rtol=0, atol=TUNING.equal_transform):
             if static:  # the last one that is sent holds
                 self.parents[child] = (parent, pose)
             else:

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.importers.tuning import TUNING
+
 #: Radial velocity of each point, m/s.
 DOPPLER = (
     "v_doppler_mps", "doppler", "velocity", "vrad", "v_r", "radial_velocity", "radial_speed", "doppler_velocity",
     "range_rate", "vr",
 )  # fmt: skip
-#: Signal over noise of a radar's point, dB; and what else tells how strong it is.
+#: Signal over noise of a radar's point, dB; and other names of how strong it is.
 SNR = ("snr_db", "snr")
 STRENGTH = ("intensity", "power", "amplitude", "rcs", "rcsi")
 INTENSITY = ("intensity", "reflectivity", "i", "remission", "reflectance")
@@ -24,16 +26,10 @@ RING = ("ring", "line", "laser_id", "laser_number", "channel", "ch_id", "beam")
 #: Fields of the instant of each point. `time_sec` comes with `time_nsec`.
 _TIMES = ("t", "time", "timestamp", "time_stamp", "timeStamp", "offset_time", "timestamp_sec", "ts", "stamp")
 _SPLIT = (("time_sec", "time_nsec"), ("timestamp_sec", "timestamp_nsec"), ("sec", "nsec"))
-#: More points than a radar's frame has; some lidars measure Doppler too.
-MAX_RADAR_POINTS = 8192
 #: Types of PointField, numbers 1 to 8.
 _TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8")
-#: Units in which drivers count time, s.
+#: Units in which drivers count time, s. Layout.
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-#: A sweep takes no longer than the interval between sweeps, but for jitter.
-_LONGEST_SWEEP = 1.5
-#: Absolute times that differ from the header's by less are of the same clock, s.
-_SAME_CLOCK_S = 2.0
 
 
 def find_field(names: Sequence[str], wanted: Sequence[str]) -> str:
@@ -163,15 +159,15 @@ def find_unit(points: np.ndarray, stamp: int, period: float) -> TimeUnit | None:
     span = float(values.max() - values.min()) if len(values) else 0.0
     if span <= 0:
         return None
-    fitting = [name for name, seconds in _UNITS.items() if span * seconds <= _LONGEST_SWEEP * period]
+    fitting = [name for name, seconds in _UNITS.items() if span * seconds <= TUNING.max_sweep * period]
     if not fitting:
         return None
     unit = TimeUnit(fields, fitting[0], _UNITS[fitting[0]], "header")
-    if np.abs(values * unit.seconds).max() <= _SAME_CLOCK_S:
+    if np.abs(values * unit.seconds).max() <= TUNING.same_clock_s:
         return unit
     epoch = unit._replace(reference="epoch")
     return epoch if _is_near(epoch.offsets(points, stamp)) else unit._replace(reference="own")
 
 
 def _is_near(offsets: np.ndarray) -> bool:
-    return bool(np.nanmax(np.abs(offsets)) <= _SAME_CLOCK_S)
+    return bool(np.nanmax(np.abs(offsets)) <= TUNING.same_clock_s)

@@ -12,6 +12,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
+#: First bytes of a file, and kinds of records. Layout.
 MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 2, 3, 4, 5, 6, 15
 _RECORD = struct.Struct("<BQ")

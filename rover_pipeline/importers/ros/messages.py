@@ -67,9 +67,9 @@ DEFINITIONS["tf/tfMessage"] = DEFINITIONS["tf2_msgs/TFMessage"]
 PACKETS = ("ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg", "ouster_msgs/PacketMsg")
 LIVOX = ("livox_ros_driver/CustomMsg", "livox_ros_driver2/CustomMsg", "livox_interfaces/CustomMsg")
 DEFINITIONS |= {name: DEFINITIONS[names[0]] for names in (PACKETS, LIVOX) for name in names}
-#: Encapsulation identifiers of plain CDR (RTPS 2.x, table 10.1).
+#: Encapsulation identifiers of plain CDR (RTPS 2.x, table 10.1). Layout.
 _CDR_BIG, _CDR_LITTLE = b"\x00\x00", b"\x00\x01"
-_MAX_STRING = 1 << 20
+_MAX_STRING = 1 << 20  # Schedule.
 
 
 def known_type(name: str) -> str:
@@ -162,7 +162,7 @@ class Decoder:
         return self._plans[type]
 
 
-#: Kind -> its letter in `struct` and its size.
+#: Kind -> its letter in `struct` and its size. Layout.
 _NUMBERS = {
     "u1": ("B", 1), "i1": ("b", 1), "u2": ("H", 2), "u4": ("I", 4), "u8": ("Q", 8), "f4": ("f", 4), "f8": ("d", 8),
 }  # fmt: skip

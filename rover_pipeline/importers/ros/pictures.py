@@ -13,8 +13,10 @@ from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_s
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ros.sinks import Sink
+from rover_pipeline.importers.tuning import TUNING
 
 #: Encodings of sensor_msgs/image_encodings.h -> how OpenCV makes RGB of them, and channels of the stored array.
+#: Layout.
 _ENCODINGS: dict[str, tuple[int | None, int]] = {
     "rgb8": (None, 3), "bgr8": (cv2.COLOR_BGR2RGB, 3), "8UC3": (cv2.COLOR_BGR2RGB, 3),
     "rgba8": (cv2.COLOR_RGBA2RGB, 4), "bgra8": (cv2.COLOR_BGRA2RGB, 4), "8UC4": (cv2.COLOR_BGRA2RGB, 4),
@@ -27,11 +29,6 @@ _ENCODINGS: dict[str, tuple[int | None, int]] = {
 }  # fmt: skip
 #: Those that the encoder takes as they are: it converts colours anyway.
 _ORDERS = {"bgr8": "BGR", "8UC3": "BGR"}
-_QUALITY = 95
-#: The markers of each JPEG are looked at. The first pictures are decoded too, and every eighth one: that of all would
-#: take ten times as long as the whole import.
-_TRIED, _EVERY = 8, 8
-_LARGEST_SIDE = 1 << 16
 _DESC = "Pictures, RGB. [height, width, RGB]"
 
 
@@ -75,7 +72,7 @@ class CameraSink(Sink):
     def close(self) -> None:
         if self._encoded_again:
             self.notes.append(
-                f"its pictures are {self._encoded_again}: stored as JPEG of quality {_QUALITY}, not lossless"
+                f"its pictures are {self._encoded_again}: stored as JPEG of quality {TUNING.jpeg_quality}, not lossless"
             )
         if self._writer:
             self._writer.close()
@@ -91,7 +88,7 @@ def _compressed(content: dict[str, Any], number: int) -> _Picture:
         _require_size(size)
         if problem := marker_problem(data):
             raise ValueError(f"is a JPEG whose {problem}")
-        if number < _TRIED or number % _EVERY == 0:
+        if number < TUNING.first_decoded or number % TUNING.every_decoded == 0:
             decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
         return _Picture(data, size)
     size = png_size(data)
@@ -119,12 +116,12 @@ def _raw(content: dict[str, Any]) -> _Picture:
     if conversion is not None and encoding not in _ORDERS:
         image = cv2.cvtColor(np.ascontiguousarray(image), conversion)
     # 4:2:0, as cameras store it: chroma of half the resolution.
-    data = simplejpeg.encode_jpeg(np.ascontiguousarray(image), _QUALITY, order, "420")
+    data = simplejpeg.encode_jpeg(np.ascontiguousarray(image), TUNING.jpeg_quality, order, "420")
     return _Picture(data, (height, width), f"raw ({encoding})")
 
 
 def _require_size(size: tuple[int, int]) -> None:
-    if max(size) > _LARGEST_SIDE or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
+    if max(size) > TUNING.max_side or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
         raise ValueError(f"is a picture of {size[1]} x {size[0]} pixels, which no camera makes")
 
 

@@ -23,7 +23,7 @@ class ReferenceSink(BatchSink):
     Args:
         trace: folder of the trace.
         body: what the poses are of.
-        mount: `T_body_lidar`, f8 (4, 4), where the poses are those of another body and `tf` tells where the lidar is on
+        mount: `T_body_lidar`, f8 (4, 4), where the poses are those of another body and `tf` says where the lidar is on
             it: the poses that are stored are then the lidar's. None = they are stored as they are.
         options: what the poses came from; inputs: fingerprints of the bags.
     """

@@ -37,8 +37,8 @@ from rover_pipeline.numerics.jumps import is_set
 Times = Literal["auto", "header", "bag"]
 #: Roles that are no sensors of their own.
 _BESIDE = ("camera_info",)
-_MB = 1_000_000
-#: Of the topics that are left out, as many are listed one by one.
+_MB = 1_000_000  # Layout.
+#: Of the topics that are left out, as many are listed one by one. Layout.
 _LISTED = 20
 
 
@@ -167,7 +167,7 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         sensors: dict[str, Any] = {}
         for stream in streams:
             stream.sink.close()
-            notes += _told(stream, where, options)
+            notes += _remarks(stream, where, options)
             if stream.sink.count:
                 samples[stream.sink.folder.name] = stream.sink.count
                 if stream.role != "reference":
@@ -195,14 +195,14 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
 
 
 def _in_megabytes(advance: Callable[[int], object]) -> Callable[[int], object]:
-    read = told = 0
+    read = shown = 0
 
     def count(size: int) -> None:
-        nonlocal read, told
+        nonlocal read, shown
         read += size
-        if read // _MB > told:
-            advance(read // _MB - told)
-            told = read // _MB
+        if read // _MB > shown:
+            advance(read // _MB - shown)
+            shown = read // _MB
 
     return count
 
@@ -275,7 +275,7 @@ def _ouster(folder: Path, role: str, topic: Topic, found: Survey, options: Optio
 def _reference(
     trace: Path, topic: Topic, found: Survey, choice: Choice, options: Options, bags: Sequence[Path]
 ) -> ReferenceSink:
-    """The reference is of the lidar, where `tf` tells how the lidar is mounted on the body that the poses are of."""
+    """The reference is of the lidar, where `tf` says how the lidar is mounted on the body that the poses are of."""
     lidar, body = choice.topics.get("lidar"), str(topic.first.get("child_frame_id", "")).lstrip("/")
     mount = found.frames.between(body, lidar.frame) if lidar and body else None
     inputs = {path.name: fingerprint(path) for path in bags}
@@ -297,7 +297,7 @@ def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Calla
             stream.finish()
 
 
-def _told(stream: _Stream, where: str, options: Options) -> list[str]:
+def _remarks(stream: _Stream, where: str, options: Options) -> list[str]:
     """What the user should know of a sensor. Raises FormatError for messages that cannot be used."""
     if stream.damaged and not options.partial:
         more = f" (and {len(stream.damaged) - 1} more)" if len(stream.damaged) > 1 else ""

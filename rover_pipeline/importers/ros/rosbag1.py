@@ -16,6 +16,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
+#: First bytes of a file, and kinds of records. Layout.
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
 _UNINDEXED = "`rosbag reindex` repairs it, or --partial takes its whole messages"

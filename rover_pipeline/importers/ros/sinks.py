@@ -12,24 +12,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.constants import g
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
+from rover_pipeline.importers.tuning import TUNING
 
-#: Samples that are written at once.
+#: Samples that are written at once. Schedule.
 _BATCH = 4096
-_GRAVITY = 9.80665
-#: Mean acceleration of a device at rest or in any vehicle, in g: nothing but a unit explains it when it is in m/s2.
-_IN_G = (0.8, 1.2)
-#: Largest distance of a value from a multiple of the step, in steps: sensors send rounded numbers.
-_TOLERANCE = 0.05
-#: Measurements for each different value, below which values need not be quantised at all.
-_REPEATED = 3
-#: Two values are the same when they differ by less than this share of the largest one: they have 24 bits.
-_EQUAL = 1e-5
 
 
 class Sink(ABC):
@@ -131,7 +124,7 @@ def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
 
 
 class ImuSink(BatchSink):
-    """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device tells its orientation."""
+    """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device gives its orientation."""
 
     specs: ClassVar[dict[str, ChannelSpec]] = {
         TS: TS_SPEC,
@@ -159,7 +152,7 @@ class ImuSink(BatchSink):
         if not self._scale:
             self._oriented = bool(known.any())
             size = float(np.median(np.linalg.norm(acc, axis=1)))
-            self._scale = _GRAVITY if _IN_G[0] < size < _IN_G[1] else 1.0
+            self._scale = g if TUNING.gravity_range[0] < size < TUNING.gravity_range[1] else 1.0
             if self._scale != 1:
                 self.notes.append(f"its accelerations have a length of {size:.2f}: taken for g and stored as m/s^2")
         valid = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
@@ -241,7 +234,7 @@ class RadarSink(BatchSink):
         doppler = points[self._doppler].astype("f4") * np.float32(self._sign)
         kept = np.isfinite(xyz).all(axis=1) & np.isfinite(doppler)
         xyz, doppler, points = xyz[kept], doppler[kept], points[kept]
-        if len(self._speeds) < _BATCH:
+        if len(self._speeds) < TUNING.values:
             self._speeds.update(np.abs(doppler).tolist())
         self._points += len(doppler)
         strength = points[self._strength].astype("f4") if self._strength else np.full(len(xyz), np.nan, "f4")
@@ -266,23 +259,23 @@ class RadarSink(BatchSink):
 
 
 def bin_size(values: np.ndarray, measurements: int) -> float | None:
-    """The step that all values are multiples of; None if they are not quantised, or too few to tell.
+    """The step that all values are multiples of; None if they are not quantised, or too few to decide.
 
     Args:
         values: f8 (N,), the different values among the measurements, at least zero.
         measurements: how many measurements they come from.
     """
     values = np.unique(np.asarray(values, "f8"))
-    values = values[values > _EQUAL * values.max(initial=0.0)]
-    if len(values) < 2 or measurements < _REPEATED * len(values):
+    values = values[values > TUNING.equal_share * values.max(initial=0.0)]
+    if len(values) < 2 or measurements < TUNING.min_repeated * len(values):
         return None
     steps = np.diff(values, prepend=0.0)
-    step = float(steps[steps > _EQUAL * values[-1]].min())
-    # The largest values tell the step best, but only once it is known how many steps they are.
-    for most in (4, 32, 256, np.inf):
-        near = values[values <= most * step]
+    step = float(steps[steps > TUNING.equal_share * values[-1]].min())
+    # The largest values give the step best, but only once it is known how many steps they are.
+    for max_steps in (4, 32, 256, np.inf):
+        near = values[values <= max_steps * step]
         number = np.round(near / step)
         if len(near):
             step = float((near * number).sum() / (number**2).sum())
     off = np.abs(values / step - np.round(values / step))
-    return step if off.max() <= _TOLERANCE else None
+    return step if off.max() <= TUNING.quantised else None

@@ -17,12 +17,12 @@ from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.frames import FrameTree
 from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, Decoder, has_header, known_type
+from rover_pipeline.importers.tuning import TUNING
 
 #: Encodings of messages that can be decoded.
 ENCODINGS = ("ros1", "cdr")
 TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
-#: Of the transforms that move, all of the first messages are read, and then every one in so many.
-_ALL_TRANSFORMS, _EVERY_TRANSFORM = 2000, 50
+#: Against a damaged file, whose topics would fill the memory. Schedule.
 _MAX_TOPICS = 5000
 
 
@@ -125,7 +125,7 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
     """Keep what is needed of a message, and return the stamp of its header, ns."""
     number = topic.count
     if topic.type in TF:
-        if "static" in topic.name or number < _ALL_TRANSFORMS or number % _EVERY_TRANSFORM == 0:
+        if "static" in topic.name or number < TUNING.all_transforms or number % TUNING.every_transform == 0:
             for each in decoder.decode(topic.type, message.data)["transforms"]:
                 parent, child = each["header"]["frame_id"], each["child_frame_id"]
                 found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)

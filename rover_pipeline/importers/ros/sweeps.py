@@ -137,7 +137,7 @@ class CloudSink(SweepSink):
         if self._unit:
             self.notes.append(f"instants of points: {self._unit}")
         elif time_fields(names):
-            self.notes.append(f"the unit of {' and '.join(time_fields(names))} cannot be told: left out")
+            self.notes.append(f"the unit of {' and '.join(time_fields(names))} is not known: left out")
         self._fields = find_field(names, INTENSITY), find_field(names, RING)
 
 

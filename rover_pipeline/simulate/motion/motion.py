@@ -18,13 +18,13 @@ from rover_pipeline.simulate.motion.jet import Jet, constant, rotation, stack
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.unkind import Unkind
 
-#: Length of a step, or distance between the joints of a floor for a rig on wheels; metres.
+#: Length of a step, or distance between the joints of a floor for a rig on wheels; metres. Layout.
 _STEP_M = 0.55
-#: The highest frequency of a heel strike, Hz, and its lowest harmonic: those below belong to the gait.
+#: The highest frequency of a heel strike, Hz, and its lowest harmonic: those below belong to the gait. Layout.
 _FASTEST_HZ, _FIRST_HARMONIC = 20.0, 3
-#: Rotation of a heel strike for each metre of its displacement, rad/m.
+#: Rotation of a heel strike for each metre of its displacement, rad/m. Layout.
 _NOD = 0.5
-#: Frequencies of the vibration about the axes, Hz, and amplitudes for an amplitude of one.
+#: Frequencies of the vibration about the axes, Hz, and amplitudes for an amplitude of one. Layout.
 _VIBRATION = {"pitch": (15.0, 1.0), "roll": (12.5, 0.7), "yaw": (18.0, 0.5)}
 
 
@@ -77,6 +77,7 @@ class Gait:
 
 
 #: A walk with steps of 0.55 m: the body falls and rises with every step; it sways and yaws with every second one.
+#: Layout.
 WALKING = Gait(
     lateral=(Harmonic(0.025, 1.1),),
     vertical=(Harmonic(0.018, 0.55), Harmonic(0.004, 0.275)),
@@ -84,9 +85,9 @@ WALKING = Gait(
     pitch=(Harmonic(0.012, 0.55), Harmonic(0.02, 5.3)),
     yaw=(Harmonic(0.035, 1.1), Harmonic(0.22, 8.7)),
 )
-#: A trolley on a smooth floor: slow yaw and no steps.
+#: A trolley on a smooth floor: slow yaw and no steps. Layout.
 ROLLING = Gait(yaw=(Harmonic(0.1, 8.7),))
-#: A bike: slow leans, and the short waves of a road.
+#: A bike: slow leans, and the short waves of a road. Layout.
 RIDING = Gait(
     lateral=(Harmonic(0.15, 31.0),),
     vertical=(Harmonic(0.006, 1.7), Harmonic(0.003, 0.83)),

@@ -11,9 +11,9 @@ from rover_pipeline.simulate.motion.path import Beside, ClosedPath
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.world import Body, Light, World, box, rectangle
 
-#: Half of the hall's length and width, and its height; metres.
+#: Half of the hall's length and width, and its height; metres. Layout.
 _LONG, _WIDE, _HIGH = 45.0, 4.0, 3.2
-#: Half of the length of the straights of the paths, and the radius of the rig's turns.
+#: Half of the length of the straights of the paths, and the radius of the rig's turns. Layout.
 _STRAIGHT, _TURN = 36.0, 1.6
 
 
@@ -28,10 +28,10 @@ def _track(offset: float) -> ClosedPath:
     return ClosedPath(np.concatenate([half, -half]))
 
 
-#: The rig's path begins near an end of the hall.
+#: The rig's path begins near an end of the hall. Layout.
 RIG_PATH = _track(0.0)
 
-#: People who walk along with the rig: metres ahead of it and to its left.
+#: People who walk along with the rig: metres ahead of it and to its left. Layout.
 _ALONGSIDE = [(1.7, -0.3), (1.3, 0.8), (-1.4, -0.55), (-1.5, 0.65), (0.2, -1.0), (0.1, 1.0), (2.9, 0.1)]
 _COATS = ["coat", "cloth", "red cloth"]
 

@@ -8,7 +8,7 @@ from rover_pipeline.simulate.motion.path import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, table, target_plates
 from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: The rig's path through both rooms and the corridor; it stays 0.4 m away from furniture and walls.
+#: The rig's path through both rooms and the corridor; it stays 0.4 m away from furniture and walls. Layout.
 RIG_PATH = ClosedPath([
     [2.6, 4.9], [4.2, 5.2], [5.8, 5.1], [8.0, 5.0], [10.2, 5.1], [12.0, 4.9], [13.0, 3.8], [13.0, 2.1],
     [12.0, 1.1], [10.0, 0.95], [8.0, 1.0], [6.0, 1.05], [4.0, 1.1], [3.0, 2.1], [2.2, 3.4],
@@ -32,6 +32,7 @@ def world() -> World:
     return World(parts + plates, light, bodies, targets)
 
 
+#: Heights of the rooms and of the doors; metres. Layout.
 _HEIGHT = 2.7
 _DOOR = 2.05
 

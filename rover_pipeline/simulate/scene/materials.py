@@ -12,10 +12,11 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 
-#: Types of numbers of 32 bits in kernels, where they are plain numbers to mypy.
+#: Types of numbers of 32 bits in kernels, where they are plain numbers to mypy. Layout.
 f4: Any = np.float32
 u4: Any = np.uint32
 i4: Any = np.int32
+#: Patterns. Layout.
 PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
 
@@ -42,6 +43,7 @@ class Material:
     glow: float = 0.0
 
 
+#: By name. Layout.
 MATERIALS: dict[str, Material] = {
     "plaster": Material((0.72, 0.68, 0.60), 0.75, 0.05, SPECKLE, 0.30, 0.15),
     "blue plaster": Material((0.34, 0.44, 0.56), 0.60, 0.05, SPECKLE, 0.30, 0.15),

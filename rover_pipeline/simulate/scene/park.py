@@ -12,7 +12,7 @@ from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.terrain import on_terrain, terrain
 from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, Target, World, box, foliage
 
-#: Metres by which the ground rises and falls, and half of its extent.
+#: Metres by which the ground rises and falls, and half of its extent; height of the grass. Layout.
 _UNDULATION, _HALF = 0.9, 75.0
 _GRASS = 0.04
 
@@ -28,7 +28,7 @@ def _on_ground(waypoints: np.ndarray) -> ClosedPath:
     return ClosedPath(on_terrain(waypoints, _UNDULATION))
 
 
-#: The rig's path, about 110 m.
+#: The rig's path, about 110 m. Layout.
 RIG_PATH = _way(0.0)
 
 

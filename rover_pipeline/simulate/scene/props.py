@@ -17,7 +17,7 @@ from rover_pipeline.simulate.scene.world import (
     standing_box,
 )
 
-#: Depth of a road below the pavement, where z is 0; metres.
+#: Depth of a road below the pavement, where z is 0; metres. Layout.
 ROAD_DEPTH = 0.1
 
 

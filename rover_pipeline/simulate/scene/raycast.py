@@ -16,11 +16,11 @@ from rover_pipeline.simulate.scene.leaves import leaf_normal
 from rover_pipeline.simulate.scene.terrain import height
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
-#: Metres. A hit that is nearer than this is on the surface that the ray starts from.
+#: Metres. A hit that is nearer than this is on the surface that the ray starts from, after rounding to f4. Layout.
 NEAR = 1e-4
-#: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to.
+#: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to. Layout.
 _CULL_TOLERANCE = 1e-6
-#: Rays that approach a face more slowly than this, metres per metre, or not at all, may count as this fast.
+#: Rays that approach a face more slowly than this, metres per metre, or not at all, may count as this fast. Layout.
 _SLOWEST = 1e-6
 
 

@@ -8,7 +8,7 @@ from rover_pipeline.simulate.motion.path import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, target_plates
 from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: Number of steps of a flight, their rise and depth, and the y at which the first one begins; metres.
+#: Number of steps of a flight, their rise and depth, and the y at which the first one begins; metres. Layout.
 _STEPS, _RISE, _DEPTH, _FOOT = 14, 0.175, 0.28, 2.3
 _FLOOR, _HEAD = _STEPS * _RISE, _FOOT + _STEPS * _DEPTH
 _ROOF = 5.2
@@ -19,7 +19,7 @@ def _slope(x: float, fractions: tuple[float, ...]) -> list[list[float]]:
     return [[x, _FOOT + along * (_HEAD - _FOOT), 0.02 + along * (_FLOOR - 0.04)] for along in fractions]
 
 
-#: The rig's path round the stairwell: along the ground, up, along the first floor, down.
+#: The rig's path round the stairwell: along the ground, up, along the first floor, down. Layout.
 RIG_PATH = ClosedPath([
     [2.4, 1.0, 0], [4.2, 0.95, 0], [6.0, 1.05, 0], [7.8, 1.0, 0], [9.2, 1.1, 0], [9.9, 1.75, 0.05],
     *_slope(10.0, (0.1, 0.37, 0.63, 0.9)),

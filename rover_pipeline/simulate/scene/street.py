@@ -10,7 +10,7 @@ from rover_pipeline.simulate.motion.path import rounded_rectangle
 from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: The rig's paths: on foot round the inner pavement, and on a bike along the outer edge of the road.
+#: The rig's paths: on foot round the inner pavement, and on a bike along the outer edge of the road. Layout.
 PAVEMENT_PATH = rounded_rectangle(26.8, 16.8, 3.0)
 CYCLE_PATH = rounded_rectangle(35.2, 25.2, 6.0)
 

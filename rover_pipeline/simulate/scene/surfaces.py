@@ -15,7 +15,7 @@ from rover_pipeline.simulate.scene.materials import shade_along
 from rover_pipeline.simulate.scene.raycast import own_surface
 from rover_pipeline.simulate.scene.world import BOX, RECTANGLE
 
-#: Index of a ray whose point has been looked at.
+#: Index of a ray whose point has been looked at. Layout.
 DONE = -2
 
 

@@ -16,12 +16,12 @@ from rover_pipeline.simulate.scene.raycast import NEAR, in_own_axes
 from rover_pipeline.simulate.scene.terrain import distance_to_ground
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, RECTANGLE, Solids
 
-#: Rays along each side of a tile, and rays of a tile.
+#: Rays along each side of a tile, and rays of a tile. Schedule.
 TILE = 16
 RAYS = TILE * TILE
-#: Index of the primitive that a ray meets where it meets none.
+#: Index of the primitive that a ray meets where it meets none. Layout.
 NOTHING = -1
-#: Metres. A point is visible when the first hit is not more than this in front of it: points lie on surfaces.
+#: Metres. A point is visible when the first hit is not more than this in front of it: points lie on surfaces. Layout.
 _SURFACE_TOLERANCE = 0.02
 
 

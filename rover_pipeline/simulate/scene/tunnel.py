@@ -8,13 +8,13 @@ from rover_pipeline.simulate.motion.path import rounded_rectangle
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.world import Light, Part, World, box, standing_box
 
-#: Half of the tunnel's length and width, and its height; metres.
+#: Half of the tunnel's length and width, and its height; metres. Layout.
 _LONG, _WIDE, _HIGH = 190.0, 3.6, 4.2
 _WALL = "smooth concrete"
-#: Half of the straights of the rig's path, which begins at an end of the tunnel.
+#: Half of the straights of the rig's path, which begins at an end of the tunnel. Layout.
 _STRAIGHT = 170.0
 
-#: The rig's path: through the tunnel and back on the other side.
+#: The rig's path: through the tunnel and back on the other side. Layout.
 RIG_PATH = rounded_rectangle(_STRAIGHT, 1.6, 1.5)
 
 

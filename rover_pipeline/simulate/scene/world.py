@@ -16,6 +16,7 @@ from rover_pipeline.simulate.motion.motion import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.scene.materials import INDEX
 
+#: Kinds of primitives. Layout.
 BOX, CYLINDER, RECTANGLE, FOLIAGE, TERRAIN = range(5)
 
 
@@ -86,7 +87,7 @@ def foliage(centre: tuple[float, float, float], half: tuple[float, float, float]
     return Part(FOLIAGE, centre, half, "leaf", np.eye(3), depth)
 
 
-#: Axes of a rectangle that faces the named direction: rows are its own x, y and outward z.
+#: Axes of a rectangle that faces the named direction: rows are its own x, y and outward z. Layout.
 FACING = {
     "+x": np.array([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]]),
     "-x": np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]]),

@@ -30,7 +30,7 @@ def pinhole(width: int, height: int, field_of_view: float) -> Lens:
 
 #: Lenses by name, for pictures of 1920x1080. The fisheye is that of the I/Q-1M recordings (RadarML/red-rover,
 #: iq1m/camera.json, rounded). Brown's has the coefficients and the focal length, 0.707 widths, of KITTI's first grey
-#: camera (A. Geiger et al., Vision meets robotics: the KITTI dataset, 2013; calib_cam_to_cam.txt).
+#: camera (A. Geiger et al., Vision meets robotics: the KITTI dataset, 2013; calib_cam_to_cam.txt). Layout.
 LENSES = {
     "fisheye": Lens(
         1920, 1080, 987.68, 985.31, 956.14, 534.49, (0.00605, 0.00806, -0.00187, -0.02294), (0.0, 0.0), "fisheye"
@@ -40,7 +40,7 @@ LENSES = {
 }
 
 
-#: Tiles along each side of a block.
+#: Tiles along each side of a block. Schedule.
 _BLOCK = 8
 #: Threads that start together would each compute the rays.
 _ONE_AT_A_TIME = threading.Lock()

@@ -6,15 +6,16 @@ from typing import Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.constants import speed_of_light
 
 from rover_pipeline.options import Options
 
-SPEED_OF_LIGHT = 299_792_458.0
-
 Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
 
+#: Four antennas half a wavelength apart. Layout.
 _ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
-#: Frequency at which the positions of the antennas are what the table below says, GHz: the middle of the band.
+#: Frequency at which the positions of the antennas are what the table below says, GHz.
+#: Physics: the middle of 76 to 81 GHz.
 DESIGN_GHZ = 78.5
 #: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths of `DESIGN_GHZ`. With the transmitters
 #: in the order they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
@@ -23,6 +24,8 @@ DESIGN_GHZ = 78.5
 #:          1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4               1-2 2-2 3-2
 #:                                                        1-3 2-3 3-3     AWR2944: as AWR1843, 0.8 wavelengths
 #:          (transmitter-receiver)                        1-4 2-4 3-4              up, and 4-1 ... 4-4 at the end
+#:
+#: Layout.
 ANTENNAS: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "AWR1843": (np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.0]]), _ROW),
     "AWR1843AOP": (_ROW[:3], np.stack([np.zeros(4), -np.arange(4) * 0.5], -1)),
@@ -93,12 +96,12 @@ class Chirps(Options):
     @property
     def wavelength(self) -> float:
         """Metres, in the middle of the samples."""
-        return SPEED_OF_LIGHT / self.centre_frequency
+        return speed_of_light / self.centre_frequency
 
     @property
     def range_resolution(self) -> float:
         """Width of a range bin, metres."""
-        return SPEED_OF_LIGHT / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
+        return speed_of_light / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
 
     @property
     def doppler_resolution(self) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 #: Host time at the start of the simulation, seconds since 1970; fixed, so that a seed always gives the same bytes.
+#: Layout.
 EPOCH = 1_700_000_000.0
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import g
 
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.unkind import Unkind
 
-GRAVITY = 9.80665
+#: Standard gravity, m/s2.
+GRAVITY = g
 
 
 class Reading(NamedTuple):

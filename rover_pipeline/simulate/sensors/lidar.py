@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
@@ -22,10 +23,8 @@ from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
-#: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
+#: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate. Layout.
 _COLUMNS_AT_ONCE = 64
-#: A range is transmitted as u2 millimetres; the recorder clips longer ones.
-CLIPPED_RANGE_MM = 65535
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ def _uniform_beams(
     return Beams(product, altitude, np.resize(np.array(azimuth), count), offset, 36.18, detection_range)
 
 
+#: Azimuths of the beams of OS0 and of OS1, degrees; geometry of products by name. Layout.
 _WIDE, _NARROW = (11.0, 3.67, -3.67, -11.0), (3.164, 1.055, -1.055, -3.164)
 BEAMS = {
     "OS-0-128": _uniform_beams("OS-0-128", 128, 45.0, _WIDE, 27.67, 35.0),
@@ -312,7 +312,7 @@ def measure(
         others = np.random.default_rng(rng.integers(1 << 62))
         metres += mixed(distance, hit, errors.mixed, others) - distance
         metres += range_bias(distance, echoes.reflectivity, errors)
-    mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED_RANGE_MM), 0)
+    mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED), 0)
     percent = 100 * echoes.reflectivity * (1 + 0.03 * rng.standard_normal(shape, "f4"))
     logarithmic = 100 + 40 * np.log2(np.maximum(percent, 100) / 100)
     level = np.where(detected, np.clip(np.rint(np.where(percent > 100, logarithmic, percent)), 0, 255), 0)

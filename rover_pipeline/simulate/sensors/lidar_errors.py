@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Reflectivity at which the range has no bias, and the reflectivities between which the bias changes.
+#: Reflectivity at which the range has no bias, and the reflectivities between which the bias changes. Layout.
 _UNBIASED, _DARKEST, _BRIGHTEST = 0.3, 0.01, 3.0
-#: Metres within which close surfaces add to the bias.
+#: Metres within which close surfaces add to the bias. Layout.
 _CLOSE = 2.0
-#: Above this reflectivity times cosine, a surface is as easy to detect as on the data sheet.
+#: Above this reflectivity times cosine, a surface is as easy to detect as on the data sheet. Layout.
 _STRONG = 0.5
-#: Sides of an edge that differ by less than a pulse is long give one return between them; metres.
+#: Sides of an edge that differ by less than a pulse is long give one return between them; metres. Layout.
 _PULSE_M = 1.5
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from rover_pipeline.simulate.sensors.lidar import Beams
 
+#: Position of the IMU in the sensor frame, mm. Physics: Ouster Sensor Documentation, imu_to_sensor_transform.
 _IMU_MM = (6.253, -11.775, 7.645)
 
 

@@ -12,16 +12,18 @@ from rover_pipeline.simulate.scene.terrain import height
 from rover_pipeline.simulate.scene.tiles import visible
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Part, World
 
-#: Scatterers of a square metre, and the smallest and largest number of them on one primitive.
+#: Scatterers of a square metre, and the smallest and largest number of them on one primitive. Layout.
 _PER_SQUARE_METRE = 5.0
 _MINIMUM, _MAXIMUM = 6, 600
-#: Instants of a frame at which distances are computed, as fractions of its duration; a cubic runs between them.
+#: Instants of a frame at which distances are computed, as fractions of its duration; a cubic runs between them. Layout.
 NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])
 #: The node at which visibility, incidence angles and the antenna pattern are evaluated, once for the whole frame.
+#: Layout.
 _REFERENCE = 1
 #: Specular reflection near normal incidence: cross-section over the diffuse one, and the width of the peak (radians).
+#: Layout.
 _SPECULAR, _SPECULAR_WIDTH = 25.0, 0.12
-#: Metres that a scatterer is lifted off its surface, so that this surface does not hide it.
+#: Metres that a scatterer is lifted off its surface, so that this surface does not hide it. Layout.
 _LIFT = 1e-3
 
 

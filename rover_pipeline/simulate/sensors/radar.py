@@ -12,24 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.fft
+from scipy.constants import speed_of_light
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.linear import solve
-from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
+from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths
 
-#: ADC counts of an echo of 1 m² at 1 m, and standard deviation of the thermal noise in each of I and Q.
+#: ADC counts of an echo of 1 m² at 1 m, and standard deviation of the thermal noise in each of I and Q. Layout.
 GAIN, NOISE = 9000.0, 20.0
-#: Payload of one packet on the capture card's network, in int16 words.
+#: Payload of one packet on the capture card's network, in int16 words. Layout.
 PACKET_WORDS = 728
 
 f4: Any = np.float32
 # Non-uniform FFT: each echo is spread over the points around its beat frequency, on a grid twice as fine as the range
 # bins. The kernel is the exponential of a semicircle (Barnett, Magland and af Klinteberg, SISC 41, 2019), with its
 # width in grid points. The error is 1e-6 of the strongest echo, more than that of adding echoes as f4.
+# Physics: Barnett et al.
 _WIDTH = 8
 _SHAPE = 2.30 * _WIDTH
 #: Rows of the table of the kernel for a step of one grid point. Between them it is linear, which is 1e-7 off at most.
+#: Layout.
 _ROWS = 2048
 
 
@@ -39,7 +42,7 @@ def _kernel(x: np.ndarray) -> np.ndarray:
 
 
 #: The kernel at the grid points around an echo, f4 (_ROWS + 1, _WIDTH): the first one is `row / _ROWS` grid points
-#: after the kernel's beginning.
+#: after the kernel's beginning. Layout.
 _TABLE = _kernel((np.arange(_ROWS + 1)[:, None] / _ROWS + np.arange(_WIDTH)) * (2 / _WIDTH) - 1).astype("f4")
 
 
@@ -76,8 +79,8 @@ def synthesize(chirps: Chirps, paths: Paths) -> np.ndarray:
         fractions=(np.arange(loops * transmitters) * chirps.ramp_period + chirps.middle_sample) / chirps.duration,
         tx=np.tile(tx, (loops, 1)),
         rx=rx,
-        wavelengths_per_metre=chirps.centre_frequency / SPEED_OF_LIGHT,
-        beat_per_metre=chirps.slope / SPEED_OF_LIGHT / rate,
+        wavelengths_per_metre=chirps.centre_frequency / speed_of_light,
+        beat_per_metre=chirps.slope / speed_of_light / rate,
         frame_samples=chirps.duration * rate,
         max_range=chirps.max_range,
     )

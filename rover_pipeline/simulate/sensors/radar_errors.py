@@ -8,19 +8,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import speed_of_light
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
+from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import Paths
 from rover_pipeline.simulate.unkind import Unkind
 
-#: Shortest and longest one-way distance that the coupling seems to come from, m: leads, package, radome.
+#: Shortest and longest one-way distance that the coupling seems to come from, m: leads, package, radome. Layout.
 _COUPLING_RANGE = 0.02, 0.12
 #: Tones that the coupling of a pair of antennas consists of, and how much weaker each is than the one before it.
+#: Layout.
 _TONES, _DECAY = 3, 0.5
-#: Amplitude of a burst, ADC counts: of another car's radar at some tens of metres, 100 times the thermal noise.
+#: Amplitude of a burst, ADC counts: of another car's radar at some tens of metres, 100 times the thermal noise. Layout.
 AMPLITUDE = 2000.0
-#: Shortest and longest burst, as a share of a chirp.
+#: Shortest and longest burst, as a share of a chirp. Layout.
 _SHORTEST, _LONGEST = 0.05, 0.2
 
 
@@ -49,7 +51,7 @@ class RadarErrors(NamedTuple):
         strength = unkind.radar_coupling * _DECAY ** np.arange(_TONES) * np.exp(rng.normal(0, 0.3, distance.shape))
         tones = strength * np.exp(1j * rng.uniform(0, 2 * np.pi, distance.shape))
         seconds = (np.arange(samples) - samples // 2) / (chirps.sample_rate * 1e3)
-        beat = np.exp(2j * np.pi * chirps.slope * 2 / SPEED_OF_LIGHT * distance[..., None] * seconds)
+        beat = np.exp(2j * np.pi * chirps.slope * 2 / speed_of_light * distance[..., None] * seconds)
         return cls((tones[..., None] * beat).sum(axis=2), gains, unkind.phase_noise)
 
     def applied(self, signal: np.ndarray, rng: np.random.Generator) -> np.ndarray:

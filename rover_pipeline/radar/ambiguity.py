@@ -30,27 +30,27 @@ from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.tuning import TUNING
 
 #: Errors of echoes and the prior of the vertical velocity are those that `_radar_velocity` has by default.
-_ERRORS = VelocitySection(trials=512)
+_ERRORS = VelocitySection(trials=TUNING.ambiguous_trials)
 
 #: Gives the directions of peaks, f8 (peak, 3), and the shares of their power that the beams there explain, f8 (peak,).
 #: The Doppler of a peak may lie beyond the bins. The flag asks for accurate directions.
 Beams = Callable[[Peaks, bool], tuple[np.ndarray, np.ndarray]]
 
 
-class Unfolder:
+class AmbiguityResolver:
     """Finds the ambiguity numbers of the Doppler of peaks.
 
     Args:
         bin_mps: size of a Doppler bin, m/s.
-        most: largest ambiguity number of a target, 1 or more.
+        max_number: largest ambiguity number of a target, 1 or more.
     """
 
-    def __init__(self, board: Board, bin_mps: float, most: int) -> None:
+    def __init__(self, board: Board, bin_mps: float, max_number: int) -> None:
         self._bin_mps = bin_mps
         #: Zero comes first: of equally likely numbers the first is taken.
-        tried = range(1, most + TUNING.ambiguities_beyond + 1)
+        tried = range(1, max_number + TUNING.ambiguities_beyond + 1)
         self._numbers = np.array([0, *(sign * n for n in tried for sign in (-1, 1))])
-        self._believed = np.abs(self._numbers) <= most
+        self._believed = np.abs(self._numbers) <= max_number
         # The phases are those of as many chirps as there are transmitters, so that numbers with the same remainder look
         # the same. Remainders are counted from that of zero.
         self._remainder = self._numbers % len(board.tx)
@@ -97,11 +97,11 @@ class Unfolder:
         """
         count = len(echoes.doppler)
         alone = np.where(self._believed, echoes.likelihood, -np.inf)
-        if not count or (count < TUNING.fewest_echoes and guide is None):
+        if not count or (count < TUNING.min_echoes and guide is None):
             return _smallest(alone), _certain(alone)
         sigma = max(_ERRORS.doppler_error * self._bin_mps, _ERRORS.least_error)
         found = find_velocities(echoes, sigma, _ERRORS, guide)
-        if found.evidence < TUNING.least_evidence + TUNING.evidence_per_echo * count:
+        if found.evidence < TUNING.min_evidence + TUNING.evidence_per_echo * count:
             # Many echoes that are at rest at no velocity may be of a radar that is faster than any that was tried.
             return _smallest(alone), _certain(alone) & (count < TUNING.many_echoes)
         choices = []
@@ -133,8 +133,8 @@ def _phase_likelihood(explained: np.ndarray, snr: np.ndarray, antennas: int) -> 
     best = explained.max(axis=1)
     strong = snr > TUNING.strong_snr
     misfit = TUNING.assumed_misfit
-    if np.count_nonzero(strong) >= TUNING.fewest_echoes:
-        misfit = max(float(np.mean(1 - best[strong])), TUNING.least_misfit)
+    if np.count_nonzero(strong) >= TUNING.min_echoes:
+        misfit = max(float(np.mean(1 - best[strong])), TUNING.min_misfit)
     # What no number explains, such as a second target in the cell, speaks for none of them.
     unexplained = 1 / snr + np.maximum(misfit, 1 - best)
     return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -TUNING.implausible)

@@ -46,7 +46,7 @@ def test_a_target_faster_than_the_limit_has_its_true_speed_and_direction(device:
     assert np.degrees(np.arccos(direction @ target.direction)) < 2
 
 
-def test_without_unfolding_the_direction_of_a_fast_target_is_wrong() -> None:
+def test_without_ambiguity_numbers_the_direction_of_a_fast_target_is_wrong() -> None:
     chirp = chirps("AWR1843")
     target = Target(3.0, np.radians(25), velocity_mps=1.2 * chirp.doppler_resolution * chirp.frame_length / 2)
     result = found("AWR1843", [target], PointsOptions(max_folds=0))
@@ -54,8 +54,8 @@ def test_without_unfolding_the_direction_of_a_fast_target_is_wrong() -> None:
     assert np.degrees(np.arccos(direction @ target.direction)) > 5 and not result["folds"].any()
 
 
-def test_one_target_before_an_array_whose_phases_tell_nothing_is_not_certain() -> None:
-    # The transmitters of this board continue the row of the receivers: a fold looks like another direction.
+def test_one_target_before_an_array_whose_phases_show_nothing_is_not_certain() -> None:
+    # The transmitters of this board continue the row of the receivers: a number looks like another direction.
     result = found("AWR1843AOP", [Target(3.0, np.radians(10))])
     assert len(result["certain"]) and not result["certain"].any()
 
