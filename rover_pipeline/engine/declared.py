@@ -42,9 +42,9 @@ def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
     """
     if not sensor.name.startswith("_") or channel not in sensor.specs:
         return
+    rig = Rig(sensor.path.parent)
     ours = _OURS.fullmatch(str((read_provenance(sensor.path) or {}).get("step")))
     try:
-        rig = Rig(sensor.path.parent)
         step = step_of_room(f"{ours[1]}/{rig.declared(sensor.name)}") if ours else None
         outputs = declared_for(step, sensor.name, rig).outputs if step else {}
     except (RoverError, AttributeError):  # it was made by a step of another version, which had another name

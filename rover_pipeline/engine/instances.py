@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -36,6 +37,13 @@ def instances(step: str, rig: Rig) -> list[str]:
     """The virtual sensors that a step gives in a recording: for each sensor of its type one, or the one declared."""
     type = type_of(step)
     return [f"_{sensor}{step[len(type) + 1 :]}" for sensor in rig.of(type)] or [step]
+
+
+def entry_of(table: Mapping[str, Step], sensor: str, trace: Path) -> Step | None:
+    """The entry of a table by which a recording has a virtual sensor, for the sensors there; None = there is none."""
+    rig = Rig(trace)
+    name = rig.declared(sensor)
+    return declared_for(table[name], sensor, rig) if name in table else None
 
 
 def sensor_of(step: Step, product: str) -> str:

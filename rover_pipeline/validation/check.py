@@ -24,6 +24,7 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.memory import read_memory
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
@@ -131,7 +132,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
     )
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
-    sidecar = path / f"{name}.json"
+    sidecar = path / Rig(trace.path).sidecar(name)
     if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
         yield from _unreadable(lambda: read_json(sidecar))
     yield from channel_problems(sensor)

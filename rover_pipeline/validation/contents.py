@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.declared import Kind, kinds
+from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.trace import Trace, channels_of
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE
 
@@ -45,7 +47,8 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
         return  # `channel_problems` reports it
     checks: list[Check] = []
     checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
-    checks += [_BY_NAME[sensor.name]] if sensor.name in _BY_NAME else []
+    declared = Rig(trace.path).declared(sensor.name)
+    checks += [_BY_NAME[declared]] if declared in _BY_NAME else []
     if checks:
         yield from first_bad_samples(sensor, sensor.specs, lambda *part: chain(*(each(*part) for each in checks)))
     if sensor.name == "_sync":
@@ -150,8 +153,8 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
 
 
 def point_problems(sensor: Sensor) -> Iterator[str]:
-    """For each rule that sweeps of the sensor `lidar` break, the first such sweep, if it is a lidar that is points."""
-    if sensor.name != "lidar" or "xyz" not in sensor.specs:
+    """For each rule that sweeps of a lidar break, the first such sweep, if it is a lidar that is points."""
+    if "xyz" not in sensor.specs or Rig(sensor.path.parent).declared(sensor.name) != "lidar":
         return
     if "count" not in sensor.specs:
         yield f"{sensor.path}: has xyz but no channel count, which says how many of its points there are"
@@ -182,16 +185,15 @@ def channels_made(sensor: Sensor) -> dict[str, Kind]:
     if sensor.name == "_sync":
         partners = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
         return {each: kind for name in partners for each, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4")))}
-    if sensor.name not in TABLE or not TABLE[sensor.name].outputs:
-        return CHANNELS.get(sensor.name, {})
-    return kinds(TABLE[sensor.name].for_recording(channels_of(sensor.path.parent)).outputs)
+    step = entry_of(TABLE, sensor.name, sensor.path.parent)
+    return kinds(step.outputs) if step and step.outputs else CHANNELS.get(sensor.name, {})
 
 
 def channel_problems(sensor: Sensor) -> Iterator[str]:
     """Channels of one of our virtual sensors that are missing, of another kind, or without a description."""
     provenance = read_provenance(sensor.path)
     if provenance is None:
-        if sensor.name in CHANNELS:
+        if Rig(sensor.path.parent).declared(sensor.name) in CHANNELS:
             yield (
                 f"{sensor.path}: has no {PROVENANCE} of ours, so its inputs are not known; if it is our result, move "
                 "it away and run the workflow again"

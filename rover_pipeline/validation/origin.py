@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import short, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -15,7 +16,7 @@ from rover_pipeline.format.names import is_plain, plain_names
 from rover_pipeline.format.provenance import PROVENANCE, left_out, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs
-from rover_pipeline.format.trace import Trace, channels_of
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.table import TABLE
 
 #: Files and inputs of a result that are looked at: no step has as many.
@@ -62,7 +63,7 @@ def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
-    step = TABLE[path.name].for_recording(channels_of(path.parent)) if path.name in TABLE else None
+    step = entry_of(TABLE, path.name, path.parent)
     if step is not None and step.name == provenance.get("step") and provenance.get("version") != step.version:
         version = short(provenance.get("version"))
         now = f"its step, which is version {step.version} now; run the workflow again"
