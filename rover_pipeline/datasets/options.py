@@ -1,4 +1,4 @@
-"""Options of the section `export`: what every format of a dataset can be told. The Snakefile reads this module."""
+"""Options of the section `export`: what holds for every format of a dataset. The Snakefile reads this module."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ import numpy as np
 from rover_pipeline.datasets.options import SplitOptions
 from rover_pipeline.errors import FormatError
 
-#: The splits by their number in an `assign`ment; LEFT_OUT is none of them.
+#: The splits by their number in an `assign`ment; NO_SPLIT is none of them. Layout.
 SPLITS = ("train", "validation", "test")
-LEFT_OUT = -1
+NO_SPLIT = -1
 
 
 class Course(NamedTuple):
@@ -36,7 +36,7 @@ class Course(NamedTuple):
 
 
 def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]:
-    """The split of each sample of each recording, i1 (N,): an index of `SPLITS`, or LEFT_OUT.
+    """The split of each sample of each recording, i1 (N,): an index of `SPLITS`, or NO_SPLIT.
 
     Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most
     of its share of the time. The same recordings, options and seed always give the same splits.
@@ -53,7 +53,7 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
 
 
 def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
-    """The same splits, LEFT_OUT where an instant's sample of a sensor also belongs to an instant of another split.
+    """The same splits, NO_SPLIT where an instant's sample of a sensor also belongs to an instant of another split.
 
     Only gaps that are shorter than the tolerance of the matching, or none, leave such instants.
 
@@ -63,14 +63,14 @@ def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndar
     """
     apart = splits.copy()
     for index in indices:
-        known = (index >= 0) & (splits != LEFT_OUT)
+        known = (index >= 0) & (splits != NO_SPLIT)
         if not known.any():
             continue
         lowest = np.full(int(index.max()) + 1, len(SPLITS), "i1")
-        highest = np.full(int(index.max()) + 1, LEFT_OUT, "i1")
+        highest = np.full(int(index.max()) + 1, NO_SPLIT, "i1")
         np.minimum.at(lowest, index[known], splits[known])
         np.maximum.at(highest, index[known], splits[known])
-        apart[known] = np.where(lowest[index[known]] == highest[index[known]], apart[known], LEFT_OUT)
+        apart[known] = np.where(lowest[index[known]] == highest[index[known]], apart[known], NO_SPLIT)
     return apart
 
 
@@ -130,7 +130,7 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
 def _without_gaps(
     course: Course, blocks: _Blocks, of_sample: np.ndarray, of_block: np.ndarray, options: SplitOptions
 ) -> np.ndarray:
-    """The split of each sample, LEFT_OUT where a sample of another split could be nearer than the gap."""
+    """The split of each sample, NO_SPLIT where a sample of another split could be nearer than the gap."""
     splits = of_sample.astype("i1")
     if options.by == "time" and len(splits):
         elapsed = course.ts - course.ts[0]
@@ -138,19 +138,19 @@ def _without_gaps(
             for other, boundary in ((at - 1, key[0]), (at + 1, key[0] + 1)):
                 if 0 <= other < len(of_block) and of_block[other] != of_block[at]:
                     near = np.abs(elapsed - boundary * options.block_s) < options.gap_s / 2
-                    splits[near & (blocks.of_sample == at)] = LEFT_OUT
+                    splits[near & (blocks.of_sample == at)] = NO_SPLIT
     if options.by == "place" and course.pos is not None and len(splits):
         flat = course.pos[:, :2]
-        splits[~np.isfinite(flat).all(1)] = LEFT_OUT
+        splits[~np.isfinite(flat).all(1)] = NO_SPLIT
         reach = int(np.ceil(options.gap_m / options.cell_m))
         cells = dict(zip(blocks.keys, of_block.tolist(), strict=True))
         for at, (x, y) in enumerate(blocks.keys):
-            own = np.flatnonzero((blocks.of_sample == at) & (splits != LEFT_OUT))
+            own = np.flatnonzero((blocks.of_sample == at) & (splits != NO_SPLIT))
             for dx in range(-reach, reach + 1):
                 for dy in range(-reach, reach + 1):
                     if cells.get((x + dx, y + dy), of_block[at]) == of_block[at]:
                         continue
                     low = np.array([x + dx, y + dy]) * options.cell_m
                     outside = np.maximum(np.maximum(low - flat[own], flat[own] - low - options.cell_m), 0)
-                    splits[own[np.hypot(*outside.T) < options.gap_m]] = LEFT_OUT
+                    splits[own[np.hypot(*outside.T) < options.gap_m]] = NO_SPLIT
     return splits

@@ -23,8 +23,12 @@ from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
 from rover_pipeline.format.meta import META
+<<<<<<< HEAD
 from rover_pipeline.format.provenance import LEFT_OUT, read_provenance, versions
 from rover_pipeline.format.rig import Rig
+=======
+from rover_pipeline.format.provenance import OMITTED, read_provenance, versions
+>>>>>>> words
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
@@ -178,7 +182,7 @@ class StepRun:
                 "measured": self.measured,
                 "notes": [*inputs.notes, *self.warnings],
                 **({"products": [*self.step.products]} if self.step.products else {}),
-                **({LEFT_OUT: self.omitted} if self.omitted else {}),
+                **({OMITTED: self.omitted} if self.omitted else {}),
                 "packages": versions(),
                 "time": {
                     "started": self._started.isoformat(timespec="seconds"),

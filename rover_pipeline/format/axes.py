@@ -17,7 +17,7 @@ class Axis(NamedTuple):
     """One axis of a product.
 
     Attributes:
-        values: of every bin, f8 (bin,); None where the recording does not tell the size of its bins.
+        values: of every bin, f8 (bin,); None where the recording does not state the size of its bins.
         unit: `m`, `m/s` or `rad`.
         positive: where values grow to: `away`, `recedes`, `right` or `up`.
     """

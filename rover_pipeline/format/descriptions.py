@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Formats whose samples are JPEG pictures.
 PICTURES = ("mjpg", "jpg")
-#: Axes and units of the sensors that the collector records, whose descriptions do not tell.
+#: Axes and units of the sensors that the collector records, whose descriptions do not state them.
 _RECORDED = {
     "radar/iq": (("chirp", "tx", "rx", "word"), "ADC counts"),
     "lidar/rng": (("beam", "column"), "mm"),

@@ -1,7 +1,7 @@
 """Why an output of a recording was not made, kept beside its results until the output is made.
 
 `TRACE/.failed/OUTPUT.json` is written by the job that failed, on whatever machine. So the end of a run, and the page of
-many recordings, can tell the reason, from whatever folder they are started.
+many recordings, can give the reason, from whatever folder they are started.
 """
 
 from __future__ import annotations

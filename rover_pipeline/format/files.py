@@ -92,7 +92,7 @@ def make_folders(folder: Path) -> None:
 
 
 def existing(text: str) -> Path:
-    """The path of an argument that must name a file or folder: what is not there is told before any work begins."""
+    """The path of an argument that must name a file or folder: one that is missing is reported before work begins."""
     path = Path(text)
     if not path.exists():
         raise FormatError(f"{text}: no such file or folder")

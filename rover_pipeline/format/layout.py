@@ -65,6 +65,7 @@ def _sizes(values: Any) -> _Shape:
     return sizes
 
 
+#: Layout.
 _LIDAR = "lidar/lidar.json"
 _IMAGE = _Layout("u", _image_shapes, _LIDAR)
 _VECTOR = _Layout("f", [3])

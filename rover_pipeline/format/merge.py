@@ -78,7 +78,7 @@ def _merge(made: Path, trace: Path) -> None:
 
 
 def _same(made: Path, there: Path) -> bool:
-    """Whether two sensors have the same files of the same bytes, as far as their fingerprints tell."""
+    """Whether two sensors have the same files of the same bytes, as far as their fingerprints show."""
     if there.is_symlink() or not there.is_dir() or sorted(os.listdir(made)) != sorted(os.listdir(there)):
         return False
     return all(fingerprint(made / name) == fingerprint(there / name) for name in os.listdir(made))

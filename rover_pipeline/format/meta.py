@@ -27,11 +27,12 @@ FOLDERS = ("npz", "jpg")
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "b1")
 
 # Shapes are checked before memory is allocated for them, because a damaged meta.json must not stop the whole machine.
-#: A sweep of 128 x 2048 points has 3 MB, a picture of 40 megapixels 120 MB. Reading a sample takes three times this.
+#: A sweep of 128 x 2048 points has 3 MB, a picture of 40 megapixels 120 MB. Reading takes three times this. Schedule.
 MAX_SAMPLE_BYTES = 1 << 27
-#: `_sync` has two for each sensor of the rig.
+#: `_sync` has two for each sensor of the rig. Schedule.
 MAX_CHANNELS = 1000
-MAX_AXES = 31  # older versions of numpy allow 32, and one is for the frames
+#: Older versions of numpy allow 32, and one is for the frames. Layout.
+MAX_AXES = 31
 
 
 class ChannelSpec(BaseModel):

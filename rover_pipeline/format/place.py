@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 
-#: Bytes for each thread, and threads that are told apart. Processes that are forked share the memory.
+#: Bytes for each thread, and number of threads with bytes of their own. Forked processes share the memory. Layout.
 _BYTES, _THREADS = 1024, 64
 _memory = mmap.mmap(-1, _BYTES * _THREADS)
 

@@ -22,8 +22,9 @@ from rover_pipeline.lookup import load
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
 #: Key of the reason why a result has no files: the recording cannot give them.
-LEFT_OUT = "left_out"
+OMITTED = "left_out"
 
+#: Blocks of a file that its digest covers, and bytes of each. Layout.
 _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
@@ -52,14 +53,14 @@ def is_source(provenance: dict[str, Any] | None) -> bool:
     return step == "simulate" or step.startswith("import ")
 
 
-def left_out(provenance: Mapping[str, Any] | None) -> str:
+def omission(provenance: Mapping[str, Any] | None) -> str:
     """Why a result of ours has no files, one line; "" = it has them."""
-    reason = (provenance or {}).get(LEFT_OUT)
+    reason = (provenance or {}).get(OMITTED)
     return one_line(reason) if isinstance(reason, str) else ""
 
 
 def files_of(provenance: dict[str, Any] | None) -> set[str]:
-    """Names of the files that a provenance lists. Whatever is no plain name of a file is left out."""
+    """Names of the files that a provenance lists. Whatever is no plain name of a file is omitted."""
     return {*plain_names((provenance or {}).get("files"))}
 
 

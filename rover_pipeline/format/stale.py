@@ -18,8 +18,8 @@ from rover_pipeline.format.provenance import (
     read_provenance,
 )
 
-#: Inputs of a result that are looked at: no step has as many.
-_MOST = 1000
+#: Inputs, or files, of a result that are looked at: no step has as many. Schedule.
+MAX_LISTED = 1000
 
 
 def changed_inputs(
@@ -34,7 +34,7 @@ def changed_inputs(
         thorough: read also files that have the size and the time that they had, and not only those with another one.
 
     Raises:
-        FormatError: the provenance is damaged, or a file cannot be read, so that nobody can tell.
+        FormatError: the provenance is damaged, or a file cannot be read, so that nothing is known.
     """
     time = provenance.get("time")
     states = time.get("inputs") if isinstance(time, dict) else None
@@ -59,11 +59,11 @@ def recorded_inputs(result: Path, provenance: Mapping[str, Any]) -> dict[str, di
     inputs = provenance.get("inputs", {})
     if not isinstance(inputs, dict) or not all(isinstance(recorded, dict) for recorded in inputs.values()):
         raise FormatError(f"{result / PROVENANCE}: is damaged; run the workflow again")
-    inputs = dict(list(inputs.items())[:_MOST])
+    inputs = dict(list(inputs.items())[:MAX_LISTED])
     for reference in inputs:
         if not all(map(is_plain, reference.split("/", 1))):
-            told = f"{short(reference)} is no input; run the workflow again"
-            raise FormatError(f"{result / PROVENANCE}: is damaged: {told}")
+            problem = f"{short(reference)} is no input; run the workflow again"
+            raise FormatError(f"{result / PROVENANCE}: is damaged: {problem}")
     return inputs
 
 
@@ -105,10 +105,10 @@ def require_fresh(trace: Path, names: Iterable[str], what: str) -> None:
     wanted = list(dict.fromkeys(names))
     stale = stale_results(trace, wanted)
     if stale:
-        told = "; ".join(f"{name} {reason}" for name, reason in stale.items())
+        reasons = "; ".join(f"{name} {reason}" for name, reason in stale.items())
         made = [name for name in wanted if name not in stale and stale_results(trace, [name])]
         mend = f"make them again: {run_command(trace, [*stale, *made])}"
-        raise FormatError(f"{trace}: {what} needs results of one world, but {told}; {mend}")
+        raise FormatError(f"{trace}: {what} needs results of one world, but {reasons}; {mend}")
 
 
 def run_command(trace: Path, names: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+#: Of Linux: "in the working directory" (`fcntl.h`), and "exchange the names" (`fs.h`). Layout.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 #: What systems and file systems answer that cannot exchange two names.

@@ -16,15 +16,15 @@ import yaml
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import read_bounded
 
-#: The largest real sidecar, the metadata of a lidar of 128 beams, has 20 kB. A page's `summary.json` has some hundreds.
+#: The largest real sidecar, metadata of a lidar of 128 beams, has 20 kB. A `summary.json` has some hundreds. Schedule.
 MAX_TEXT_BYTES = 4 << 20
-#: The collector's `config.yaml` has 2 kB. YAML is read twenty times slower than JSON.
+#: The collector's `config.yaml` has 2 kB. YAML is read twenty times slower than JSON. Schedule.
 MAX_YAML_BYTES = 1 << 20
-#: Objects and lists within one another. A lidar's metadata has 5.
+#: Objects and lists within one another. A lidar's metadata has 5. Schedule.
 MAX_DEPTH = 32
-#: Values of a YAML text after its aliases are filled in, of which each can double the text.
+#: Values of a YAML text after its aliases are filled in, of which each can double the text. Schedule.
 MAX_YAML_NODES = 100_000
-#: No size, count or time in a sidecar has more than 64 bits; Python would compute with thousands of digits.
+#: No size, count or time in a sidecar has more than 64 bits; Python would compute with thousands of digits. Layout.
 _MAX_INTEGER = 1 << 64
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has libyaml
 

@@ -51,7 +51,7 @@ def in_the_way(path: Path) -> str:
         if not strangers or read_provenance(path) is not None:
             return ""
     except FormatError as error:
-        return f"{path}: nobody can tell who made it ({error}). Move it away or set `output_root`"
+        return f"{path}: it is unknown what made it ({error}). Move it away or set `output_root`"
     return (
         f"{path}: was not made by {MADE_BY} (it holds {strangers[0]!r} and no {PROVENANCE} of ours). "
         "Move it away or set `output_root`; nothing is overwritten"
@@ -86,7 +86,7 @@ _ahead: dict[Path, VirtualWriter] = {}
 def begin_ahead(path: Path, *, wait: bool = True) -> bool:
     """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both.
 
-    Whatever is in the way is told then too.
+    Whatever is in the way is reported then too.
 
     Args:
         wait: for another process that makes the same; False = leave it to that one.

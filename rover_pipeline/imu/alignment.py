@@ -23,15 +23,16 @@ from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.numerics.robust import MAD_TO_SD
 
-#: Order of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second.
-_ORDER = 10
+#: Lags of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second. Tuned: by hand.
+_LAGS = 10
 #: Standard deviations of the steps from the model that is known before, f8 (11,): any rotation; s, clocks without
 #: synchronisation; rad/s, MEMS gyroscopes without calibration; 3 % of scale, as data sheets say; kernels of 0.1 s.
+#: Tuned: by hand.
 PRIOR_SIGMA = np.array([3.0] * 3 + [0.5] + [0.3] * 3 + [0.03] * 3 + [0.01])
-#: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
+#: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees. Tuned: by hand.
 MOUNT_SIGMA = np.radians(2.0)
 #: Residual of an axis, in its robust standard deviation, above which an interval is an outlier. Normal residuals reach
-#: it once in 100,000 times.
+#: it once in 100,000 times. Noise: normal distribution.
 _OUTLIER = 4.5
 
 #: Means of the gyroscope over the intervals for a time offset, f8 (K, 3), rad/s, and whether they are known, bool (K,).
@@ -176,11 +177,11 @@ def _filtered(rows: np.ndarray, whiten: np.ndarray) -> np.ndarray:
 
 def _autoregression(residual: np.ndarray, used: np.ndarray) -> np.ndarray:
     """Coefficients, (order, 3), that predict residuals of each axis, (K, 3), from those before; none if too few."""
-    whole = np.flatnonzero(_whole(used, _ORDER))
-    if len(whole) < 5 * _ORDER:
+    whole = np.flatnonzero(_whole(used, _LAGS))
+    if len(whole) < 5 * _LAGS:
         return np.zeros((0, 3))
-    past = np.stack([residual[whole - lag].T for lag in range(1, _ORDER + 1)], axis=2)
-    ridge = 1e-3 * (residual[used] ** 2).sum(axis=0)[:, None, None] * np.eye(_ORDER)
+    past = np.stack([residual[whole - lag].T for lag in range(1, _LAGS + 1)], axis=2)
+    ridge = 1e-3 * (residual[used] ** 2).sum(axis=0)[:, None, None] * np.eye(_LAGS)
     normal = matmul(np.swapaxes(past, 1, 2), past) + ridge
     return solve(normal, np.einsum("akl,ka->al", past, residual[whole])[:, :, None])[:, :, 0].T
 
@@ -204,7 +205,7 @@ def _covariance(gradients: np.ndarray, model: np.ndarray, information: np.ndarra
     Args:
         gradients: (K, 11), of each interval; model: (11, 11), covariance of their sum if intervals are independent.
     """
-    window = 2 * _ORDER
+    window = 2 * _LAGS
     sums = np.cumsum(np.pad(gradients, ((window, window), (0, 0))), axis=0)
     sums = sums[window:] - sums[:-window]
     windows = len(gradients) / window

@@ -1,33 +1,34 @@
-"""Biases of the gyroscope and the accelerometer, estimated from rests."""
+"""Biases of the gyroscope and the accelerometer, estimated from stationary intervals."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.rests import Rest
+from rover_pipeline.imu.stationary import StationaryInterval
 from rover_pipeline.numerics.linear import matmul, solve, solveh_banded
 
-#: Least drift of the gyroscope's bias, rad/s in a second, growing with the root of time: MEMS gyroscopes that warm up.
+#: Smallest drift of the gyroscope's bias, rad/s in a second, growing with the root of time: MEMS gyroscopes that warm
+#: up. Tuned: by hand.
 _WALK = 1e-4
-#: Standard deviation of the mean acceleration of a rest, and of gravity, m/s2.
+#: Standard deviation of the mean acceleration of a stationary interval, and of gravity, m/s2. Tuned: by hand.
 _GRAVITY_SIGMA = 0.005
 
 
-def gyro_bias(rests: list[Rest]) -> tuple[np.ndarray, np.ndarray]:
-    """Bias of the gyroscope at each rest: a random walk through the rests (maximum a posteriori estimate).
+def gyro_bias(stationary: list[StationaryInterval]) -> tuple[np.ndarray, np.ndarray]:
+    """Bias of the gyroscope in each stationary interval: a random walk (maximum a posteriori estimate).
 
     Args:
-        rests: one or more, in the order of time.
+        stationary: one interval or more, in the order of time.
 
     Returns:
         Times of the middle, f8 (M,), s, and biases, f8 (M, 3), rad/s.
     """
-    times = np.array([(rest.start + rest.stop) / 2 for rest in rests])
-    weights = np.array([rest.sigma for rest in rests]) ** -2.0
+    times = np.array([(each.start + each.stop) / 2 for each in stationary])
+    weights = np.array([each.sigma for each in stationary]) ** -2.0
     steps = np.maximum(np.diff(times), 1e-3)
-    rates, variances = np.array([rest.rate for rest in rests]), weights**-1
-    # Rests that differ by more than the noise of their means show how fast this gyroscope drifts.
+    rates, variances = np.array([each.rate for each in stationary]), weights**-1
+    # Intervals that differ by more than the noise of their means show how fast this gyroscope drifts.
     excess = (np.diff(rates, axis=0) ** 2).mean(axis=1) - variances[1:] - variances[:-1]
     walk = max(_WALK**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
     links = 1 / (walk * steps)
@@ -36,13 +37,14 @@ def gyro_bias(rests: list[Rest]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def acc_bias(means: np.ndarray, options: ImuSection) -> np.ndarray:
-    """Bias of the accelerometer, f8 (3,), constant over the recording: without it, every rest measures gravity only.
+    """Bias of the accelerometer, f8 (3,), constant over the recording: without it, every stationary
+    interval measures gravity only.
 
-    A rest shows the bias along gravity, so rests in other attitudes show other components. Components that no rest
+    An interval shows the bias along gravity, so those in other attitudes show other components. Components that none
     shows follow from the prior (maximum a posteriori estimate by Gauss-Newton iterations).
 
     Args:
-        means: f8 (M, 3), m/s2, mean of each rest.
+        means: f8 (M, 3), m/s2, mean of each stationary interval.
     """
     bias = np.zeros(3)
     if not len(means) or not options.acc_bias_sigma:

@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks.
+#: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks. Tuned: walks.
 INTERVAL = 0.1
 
 #: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
+#: Tuned: by hand.
 _MAX_GAP_S = 0.12
-#: Fewest equal extreme samples in a row that are saturation, of which there must be two: noise makes none.
-_RUN = 3
-#: Least distance of saturation from the median, in the smallest steps of the sensor: noise at rest has fewer.
-_COUNTS = 20
-#: A gyroscope that repeats its sample for this long is frozen, s: no driver repeats one for so long.
+#: Smallest number of equal extreme samples in a row that are saturation, of which there must be two: noise makes none;
+#: and its smallest distance from the median, in the smallest steps of the sensor: noise at rest is nearer.
+#: Tuned: by hand.
+_RUN, _COUNTS = 3, 20
+#: A gyroscope that repeats its sample for this long is frozen, s: no driver repeats one for so long. Tuned: by hand.
 _FROZEN_S = 0.3
 
 

@@ -2,7 +2,7 @@
 
 From the gyroscope's samples and any estimate of the lidar's angular velocities it finds how the IMU is turned, how late
 its clock is, its bias, the scale of its axes and its unit, each with a standard deviation, and says whether the IMU can
-be used. What the motion does not tell has a large standard deviation.
+be used. What the motion does not determine has a large standard deviation.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 
-#: Fewest intervals that are compared: 5 s.
-_FEWEST = 50
+#: Smallest number of intervals that are compared: 5 s. Tuned: by hand.
+_MIN_INTERVALS = 50
 #: Units by their value in rad/s, and how far the measured factor may be from one, as a ratio: beyond any scale error.
+#: Tuned: by hand.
 _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
 #: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
+#: Tuned: by hand.
 _REFERENCE_SIGMA = 0.1
 #: Standard deviation of a bias in motion that no averaging removes, rad/s: acceleration and temperature change it.
+#: Tuned: by hand.
 _INSTABILITY = 3e-4
-#: Squared difference, normalised by its covariance, that three numbers exceed once in a hundred times by chance.
+#: Squared difference, normalised by its covariance, that three numbers exceed once in a hundred times at random.
+#: Noise: chi square.
 _CHI_SQUARE = 11.3
-#: Largest standard deviations of an IMU that can be used: rotation, rad; time offset, s; bias, rad/s.
+#: Largest standard deviations of an IMU that can be used: rotation, rad; time offset, s; bias, rad/s. Tuned: by hand.
 _MAX_SIGMA = {"rotation": np.radians(3.0), "offset": 0.02, "bias": 0.02}
 
 
@@ -36,7 +40,7 @@ class Calibration(NamedTuple):
 
     Attributes:
         usable: whether its rates can be believed; reason: a sentence that says why not, else empty.
-        contradicts: whether the reason is that it contradicts the lidar. Otherwise the motion tells too little.
+        contradicts: whether the reason is that it contradicts the lidar. Otherwise the motion determines too little.
         notes: sentences about what is unusual.
         rotation: f8 (3, 3), lidar-from-imu; rotation_cov: f8 (3, 3), of a rotation vector in the lidar frame, rad^2.
         offset: s, to be added to the IMU's time stamps; negative if they are late. offset_sigma: s.
@@ -116,7 +120,7 @@ def calibrate(
         reference: f8 (M, 3), rad/s, angular velocity of the lidar in its own frame, as it was estimated without the
             gyroscope. NaN where the lidar was lost; other outliers are found.
         reference_sigma: standard deviation of its means over 0.1 s, rad/s.
-        mount: f8 (3, 3), lidar-from-imu as somebody gave it: it helps where the motion does not tell the rotation.
+        mount: f8 (3, 3), lidar-from-imu as somebody gave it: it helps where the motion does not determine the rotation.
 
     Returns:
         A calibration in any case; see `usable` and `reason`.
@@ -139,7 +143,7 @@ def calibrate(
     reference, known = lidar.over(begin, INTERVAL)
     moments = correlate(begin, own, lidar)
     near = moments.near()
-    if not len(near.number) or near.number.max() < _FEWEST:
+    if not len(near.number) or near.number.max() < _MIN_INTERVALS:
         return refused("there are less than 5 s in which both were measured", contradicts=False)
     rotations = near.rotation()
     costs, elsewhere = near.unexplained(rotations), moments.unexplained(moments.rotation())
@@ -217,7 +221,7 @@ def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray, sigma
 
 
 def _unknown(fit: Fit) -> str:
-    """What the motion does not tell of the gyroscope, so that it cannot be used; empty if it can."""
+    """What the motion does not determine of the gyroscope, so that it cannot be used; empty if it can."""
     variance, axes = eigh(fit.cov[:3, :3])
     offset, bias = np.sqrt(fit.cov[3, 3]), np.sqrt(np.diag(fit.cov)[4:7].max())
     if variance[2] > _MAX_SIGMA["rotation"] ** 2:

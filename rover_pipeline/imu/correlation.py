@@ -1,4 +1,4 @@
-"""Cross-correlation of a gyroscope with the angular velocities of a trajectory: first values, and rival hypotheses.
+"""Cross-correlation of a gyroscope with the angular velocities of a trajectory: first values, and alternatives.
 
 For each of many time offsets the second moments of both are summed. From them follow the rotation and the factor
 between both, in closed form (S. Umeyama, Least-squares estimation of transformation parameters between two point
@@ -17,10 +17,10 @@ from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import matmul
 
 #: Largest time offset of a clock that is about right, s. Offsets of up to four times that are compared with it: a rig
-#: that is turned to and fro turns the other way half a period later.
+#: that is turned to and fro turns the other way half a period later. Tuned: by hand.
 MAX_OFFSET = 0.55
 #: How many intervals' mean squared residuals a hypothesis must fit better by. Residuals are correlated over several
-#: intervals, and the best of a hundred offsets is chosen.
+#: intervals, and the best of a hundred offsets is chosen. Tuned: by hand.
 _DECISIVE = 50.0
 
 
@@ -74,7 +74,7 @@ class Moments(NamedTuple):
 
 
 def decisive(better: float, worse: float, number: int) -> bool:
-    """Whether one of two mean squared residuals over so many intervals is smaller by more than chance."""
+    """Whether one of two mean squared residuals over so many intervals is significantly smaller."""
     return bool((worse - better) * number > _DECISIVE * better)
 
 
@@ -116,8 +116,8 @@ def half_turn(moments: Moments, mount: np.ndarray) -> np.ndarray | None:
 
     An angular velocity is no arrow: in a mirror, its component along the normal of the mirror stays and the other two
     change their signs. That is half a turn about the normal. So a gyroscope of known mount shows a lidar whose columns
-    or beams are stored in reverse, and needs no calibration for it; but it cannot tell it from a mount that is wrong by
-    half a turn.
+    or beams are stored in reverse, and needs no calibration for it; but it cannot distinguish it from a mount that is
+    wrong by half a turn.
 
     Args:
         mount: f8 (3, 3), lidar-from-imu.

@@ -22,24 +22,27 @@ from rover_pipeline.kinematics.preintegration import Preintegrated, preintegrate
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
-#: Duration of the preintegrated intervals, s.
+#: Duration of the preintegrated intervals, s. Tuned: by hand.
 _STEP_S = 0.05
 #: Durations of the windows of the first and the last iterations, s: a large bias must not turn gravity by a radian, and
-#: what is not known about the vertical must not turn the horizontal axes by much.
+#: what is not known about the vertical must not turn the horizontal axes by much. Tuned: by hand.
 _FIRST_WINDOW_S, _LAST_WINDOW_S = 2.0, 10.0
-#: Fewest windows that an estimate and its covariance are made from.
+#: Smallest number of windows that an estimate and its covariance are made from. Tuned: by hand.
 _MIN_WINDOWS = 8
 #: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
+#: Tuned: by hand.
 _FLOOR = 0.001
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
 #: without calibration are off by up to 20 degrees per second (data sheet of the MPU-6050: zero-rate output).
+#: Tuned: by hand.
 _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
-#: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about it:
-#: attitudes that vary by 20 degrees.
+#: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion determines the bias
+#: about it: attitudes that vary by 20 degrees. Tuned: by hand.
 _LEVEL = 0.88
 #: Standard deviation from which a bias is not known, and the smallest bias that filters lose track of, rad/s.
+#: Tuned: by hand.
 _LARGE = 0.02
-#: Residual of a window, in medians of all windows, from which its weight falls (Huber's function).
+#: Residual of a window, in medians of all windows, from which its weight falls (Huber's function). Tuned: by hand.
 _HUBER = 1.5
 
 
@@ -48,7 +51,7 @@ class MotionBias(NamedTuple):
 
     Attributes:
         gyro: f8 (3,), rad/s; acc: f8 (3,), m/s2; both in the IMU's frame.
-        gyro_cov: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not tell have 0.2 rad/s.
+        gyro_cov: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not show have 0.2 rad/s.
     """
 
     gyro: np.ndarray

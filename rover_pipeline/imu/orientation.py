@@ -12,14 +12,16 @@ from scipy.spatial.transform import Rotation, Slerp
 from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.rests import Rest, agree, find_rests
+from rover_pipeline.imu.stationary import StationaryInterval, agree, find_stationary
 from rover_pipeline.kinematics.preintegration import sampled
 
-#: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
+#: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts. Tuned: by hand.
 _AVERAGING_S = 10.0
 #: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
+#: Tuned: by hand.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
 #: No IMU samples faster than this, s: the fastest of data sheets gives 32,000 a second. VQF would end the process.
+#: Tuned: data sheets of IMUs.
 _SHORTEST_S = 1e-5
 
 
@@ -29,10 +31,10 @@ class Filtered(NamedTuple):
     Attributes:
         avel: f8 (N, 3), rad/s, without bias; NaN where the sample is not trusted.
         quat: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
-        rests: first and last time of each rest, s.
-        turns: those of the intervals that look like a rest but contradict the others: steady turns.
-        doubt: bias about the vertical that only one rest shows, rad/s, which may be a steady turn; 0 without a doubt.
-        motion: biases that the motion tells; None where they are not needed or the recording is too short.
+        stationary: first and last time of each stationary interval, s.
+        turns: those of the intervals that look stationary but contradict the others: steady turns.
+        doubt: bias about the vertical that only one interval shows, rad/s: it may be a steady turn; 0 without a doubt.
+        motion: biases that the motion shows; None where they are not needed or the recording is too short.
         gaps: durations of the gaps that were not interpolated, s.
         gyro_bias: f8 (3,), rad/s, mean over the recording.
         acc_bias: f8 (3,), m/s2.
@@ -40,7 +42,7 @@ class Filtered(NamedTuple):
 
     avel: np.ndarray
     quat: np.ndarray
-    rests: list[tuple[float, float]]
+    stationary: list[tuple[float, float]]
     turns: list[tuple[float, float]]
     doubt: float
     motion: MotionBias | None
@@ -50,12 +52,13 @@ class Filtered(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Samples between two gaps, interpolated to equally spaced `times` (M,): `acc` and `avel`, f8 (M, 3), and rests."""
+    """Samples between two gaps, interpolated to equally spaced `times` (M,): `acc` and `avel`, f8 (M, 3), and intervals
+    that may be stationary."""
 
     times: np.ndarray
     acc: np.ndarray
     avel: np.ndarray
-    rests: list[slice]
+    stationary: list[slice]
 
 
 def orient(
@@ -95,15 +98,15 @@ def orient(
     pieces = np.split(np.flatnonzero(usable), cuts)
     segments = [_segment(times[piece], acc[piece], avel[piece], period, options) for piece in pieces]
 
-    at_rest = [(segment, part) for segment in segments for part in segment.rests]
-    found = [_rest(*each) for each in at_rest]
+    at_rest = [(segment, part) for segment in segments for part in segment.stationary]
+    found = [_interval(*each) for each in at_rest]
     agreement = agree(found)
-    rests = [rest for rest, chosen in zip(found, agreement.chosen, strict=True) if chosen]
-    turns = [(rest.start, rest.stop) for rest, chosen in zip(found, agreement.chosen, strict=True) if not chosen]
-    acc_offset = acc_bias(np.array([rest.acc for rest in rests]), options)
-    settings = {"restBiasEstEnabled": False, "motionBiasEstEnabled": not rests, "tauAcc": options.settle}
+    stationary = [each for each, chosen in zip(found, agreement.chosen, strict=True) if chosen]
+    turns = [(each.start, each.stop) for each, chosen in zip(found, agreement.chosen, strict=True) if not chosen]
+    acc_offset = acc_bias(np.array([each.acc for each in stationary]), options)
+    settings = {"restBiasEstEnabled": False, "motionBiasEstEnabled": not stationary, "tauAcc": options.settle}
     motion = None
-    if rests:
+    if stationary:
         parts = [_parts(*each, period) for each, chosen in zip(at_rest, agreement.chosen, strict=True) if chosen]
         knots = gyro_bias([part for each in parts for part in each])
     else:
@@ -121,7 +124,7 @@ def orient(
     heading = 0.0
     for first, stop in pairwise(bounds):
         grid, acc_at, avel_at, _ = segments.pop(0)
-        # The bias is linear between rests, and constant before the first and after the last one.
+        # The bias is linear between stationary intervals, and constant before the first and after the last one.
         bias = sampled(grid, *knots)
         avel_at -= bias
         acc_at -= acc_offset
@@ -138,7 +141,7 @@ def orient(
         without_bias[part] = sampled(times[part], grid, bias)
     # Signs are continuous.
     quat[1:] *= np.cumprod(np.where((quat[1:] * quat[:-1]).sum(axis=1) < 0, -1.0, 1.0))[:, None]
-    spans = [(rest.start, rest.stop) for rest in rests]
+    spans = [(each.start, each.stop) for each in stationary]
     bias = without_bias.mean(axis=0)
     np.subtract(avel, without_bias, out=without_bias)
     if trusted is not None:
@@ -146,15 +149,15 @@ def orient(
     return Filtered(without_bias, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
 
 
-def _rest(segment: _Segment, part: slice) -> Rest:
-    return Rest.of(segment.times[part], segment.acc[part], segment.avel[part])
+def _interval(segment: _Segment, part: slice) -> StationaryInterval:
+    return StationaryInterval.of(segment.times[part], segment.acc[part], segment.avel[part])
 
 
-def _parts(segment: _Segment, rest: slice, period: float) -> list[Rest]:
-    """A rest as parts over which the bias hardly drifts."""
-    count = -(-(rest.stop - rest.start) // max(1, round(_AVERAGING_S / period)))
-    edges = np.linspace(rest.start, rest.stop, count + 1).round().astype(int)
-    return [_rest(segment, slice(start, stop)) for start, stop in pairwise(edges.tolist())]
+def _parts(segment: _Segment, interval: slice, period: float) -> list[StationaryInterval]:
+    """A stationary interval as parts over which the bias hardly drifts."""
+    count = -(-(interval.stop - interval.start) // max(1, round(_AVERAGING_S / period)))
+    edges = np.linspace(interval.start, interval.stop, count + 1).round().astype(int)
+    return [_interval(segment, slice(start, stop)) for start, stop in pairwise(edges.tolist())]
 
 
 def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Segment:
@@ -165,7 +168,7 @@ def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float
         )
     grid = times[0] + np.arange(count) * period
     acc, avel = sampled(grid, times, acc), sampled(grid, times, avel)
-    return _Segment(grid, acc, avel, find_rests(acc, avel, period, options))
+    return _Segment(grid, acc, avel, find_stationary(acc, avel, period, options))
 
 
 def _heading(rotation: Rotation) -> float:

@@ -15,12 +15,9 @@ from rover_pipeline.imu.orientation import orient
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 
-#: Spacing of samples where a recording is too short to tell, s.
-_PERIOD = 0.01
-
 
 def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np.ndarray], Inspection]:
-    """Samples of the IMU without bias, and the orientation they tell.
+    """Samples of the IMU without bias, and the orientation that they show.
 
     Returns:
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
@@ -31,19 +28,19 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
     trusted = recording.valid != 0
     times = clock("imu", recording.ts, options.times)
-    period = times.period if np.isfinite(times.period) else _PERIOD
+    period = times.period if np.isfinite(times.period) else 0.01  # s; the recording is too short to show it
     result = orient(times.best, acc, avel, period, options, trusted)
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
-        "still_s": [[round(time - times.best[0], 3) for time in rest] for rest in result.rests],
+        "still_s": [[round(time - times.best[0], 3) for time in each] for each in result.stationary],
         "turning_s": [[round(time - times.best[0], 3) for time in turn] for turn in result.turns],
-        "gyro_bias_from": "rest" if result.rests else "motion",
+        "gyro_bias_from": "rest" if result.stationary else "motion",
         "gyro_bias_rad_s": result.gyro_bias.round(6).tolist(),
-        "acc_bias_from": "rest" if result.rests and options.acc_bias_sigma else "none",
+        "acc_bias_from": "rest" if result.stationary and options.acc_bias_sigma else "none",
         "acc_bias_m_s2": result.acc_bias.round(5).tolist(),
     }
     warnings = []
-    if not result.rests:
+    if not result.stationary:
         warnings.append(
             "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain "
             f"({_uncertainty(result.motion)}), and the accelerometer's is taken for 0"
@@ -56,7 +53,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     if result.turns:
         seconds = sum(stop - start for start, stop in result.turns)
         warnings.append(
-            f"imu: {len(result.turns)} intervals of {seconds:.1f} s look like rests but contradict the others, and "
+            f"imu: {len(result.turns)} intervals of {seconds:.1f} s look stationary but contradict the others, and "
             "are taken for steady turns"
         )
     if gaps := result.gaps:

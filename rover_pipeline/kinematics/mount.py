@@ -39,7 +39,7 @@ class Mount(NamedTuple):
         return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source)
 
 
-#: The lidar itself, or a sensor whose pose nobody gave.
+#: The lidar itself, or a sensor whose pose nobody gave. Layout.
 IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")
 
 
@@ -61,5 +61,5 @@ def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:
             "(0.060, 0, -0.132) m from the lidar, the numbers there (0.006, 0, -0.033); measure it and set `rig.radar`"
         ]
     if rig.name and not mount.known:
-        return [f"rig {rig.name} does not tell where the {sensor} is: it gets the lidar's pose; set `rig.{sensor}`"]
+        return [f"rig {rig.name} does not say where the {sensor} is: it gets the lidar's pose; set `rig.{sensor}`"]
     return []

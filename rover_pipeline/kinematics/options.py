@@ -17,6 +17,7 @@ Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 Mounted = Literal["radar", "camera", "imu"]
 
 #: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
+#: Tuned: by hand.
 _TOLERANCE = 2e-3
 
 
@@ -83,7 +84,7 @@ RigName = Literal["iq1m"]
 #: processing/catkin_ws/src/slam/red-rover.urdf), relative to the bottom of the lidar's mounting plate, below which all
 #: but the lidar are: the lidar's sensor frame is 22 mm above, the IMU 7 mm below. Nothing is turned. The radar is 60 mm
 #: in front and 110 mm below by the comment there, a tenth of that by the numbers; the comment is taken, because the
-#: authors' later code puts the radar about 0.15 m below the lidar. The camera is not in it.
+#: authors' later code puts the radar about 0.15 m below the lidar. The camera is not in it. Physics: red-rover.urdf.
 NAMED_RIGS: Mapping[RigName, Mapping[Mounted, MountOptions]] = MappingProxyType(
     {
         "iq1m": {

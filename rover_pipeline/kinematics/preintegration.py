@@ -17,9 +17,10 @@ from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import matmul
 
-#: Intervals that are integrated at once, because the matrices of each take some kilobytes.
+#: Intervals that are integrated at once, because the matrices of each take some kilobytes. Schedule.
 AT_ONCE = 512
 #: Longest time between two samples that are interpolated, s: a step of a walk takes some tenths of a second.
+#: Tuned: by hand.
 MAX_SILENCE = 0.1
 
 

@@ -16,9 +16,10 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.numerics.linear import det, eigh, matmul
 
-#: Angle below which the coefficients come from their series, radians.
+#: Angle below which the coefficients come from their series, radians. Tuned: rounding errors.
 _SMALL = 1e-2
 #: What differs by more than this from a rotation is replaced by the nearest one. SciPy's own limit is ten times higher.
+#: Tuned: rounding errors.
 _OBLIQUE = 1e-13
 
 

@@ -20,10 +20,10 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Parts of a revolution, some two milliseconds, in which the lidar moves along a straight line. A rig turns by a few
 #: milliradians in that time, so that a straight line between rotation matrices is wrong by 1e-6. An interpolation of
-#: the trajectory at every column would be slow.
+#: the trajectory at every column would be slow. Tuned: by hand.
 PARTS = 64
 #: Periods of the lidar above which the time between two states is a gap. When one sweep is missing, the motion of a
-#: walker in between cannot be known.
+#: walker in between cannot be known. Tuned: by hand.
 MAX_GAP_PERIODS = 1.5
 
 

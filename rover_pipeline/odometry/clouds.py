@@ -13,16 +13,12 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep, one_in
+from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.self_returns import SWEEPS, candidates, outside, regions_of
 
-#: Sweeps that are read at once.
+#: Sweeps that are read at once. Schedule.
 _BLOCK = 8
-#: Columns of equal time that points are sorted into. A walker moves by a millimetre from one to the next.
-_COLUMNS = 512
-#: Of the points that are not registered, one in so many tells how good the registration is, as of the pixels of images.
-_HELD_OUT = 4
 
 
 class Cloud(NamedTuple):
@@ -30,7 +26,7 @@ class Cloud(NamedTuple):
 
     Attributes:
         points: f4 (N, 3), m, lidar frame.
-        column: i4 (N,), of the columns of equal time, see `_COLUMNS`.
+        column: i4 (N,), of the columns of equal time, see `COLUMNS`.
         share: f8 (N,), instants as shares of the sweep, 0 at its first point.
     """
 
@@ -83,8 +79,8 @@ class ScanReader:
             found = self._images.sweep(scan, number, stamp)
         if not self.own:
             return found
-        kept, judged = (outside(each.points, self.own) for each in (found, found.held_out))
-        held_out = Points(found.held_out.points[judged], found.held_out.column[judged])
+        kept, held = (outside(each.points, self.own) for each in (found, found.held_out))
+        held_out = Points(found.held_out.points[held], found.held_out.column[held])
         return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
 
     def may_be_own(self) -> tuple[OwnRegion, ...]:
@@ -98,7 +94,7 @@ class ScanReader:
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar
-        column, points = lidar.columns_of(stored, min(_COLUMNS, lidar.columns)), lidar.points(stored)
+        column, points = lidar.columns_of(stored, min(COLUMNS, lidar.columns)), lidar.points(stored)
         share = np.zeros(len(points))
         if lidar.duration:
             share = (stored["time"][: len(points)].astype("f8") - lidar.begin) / lidar.duration
@@ -119,7 +115,7 @@ class CloudSelection:
     """Some of the points of each sweep, spread over it. Others are taken from one sweep to the next."""
 
     def __init__(self, lidar: LidarReader, options: OdometryOptions, density: int = 1) -> None:
-        columns = min(_COLUMNS, lidar.columns)
+        columns = min(COLUMNS, lidar.columns)
         self._times = lidar.begin + lidar.duration * np.arange(columns) / columns
         self._limits, self._points = (options.min_range, options.max_range), options.points
         self._density = density
@@ -137,7 +133,7 @@ class CloudSelection:
         chosen = inside[number % every :: every]
         held_out = NO_POINTS
         if every > 1:
-            held_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::_HELD_OUT]))
+            held_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::HELD_OUT]))
         return Sweep(*_in_order(cloud, chosen), stamp + self._times, stamp, held_out)
 
 

@@ -1,6 +1,6 @@
 """Where an accelerometer contradicts a trajectory: it measures the acceleration over some tenths of a second.
 
-A trajectory that slips along a corridor, follows companions that set off, or jumps from one map to another has other
+A trajectory that slips along a corridor, follows bodies that set off, or jumps from one map to another has other
 accelerations, however well its sweeps fit. They are second differences of its positions (`level`), because a single
 sweep that is off by 4 mm makes the velocity of the spline wrong by 0.1 m/s.
 """
@@ -8,16 +8,18 @@ sweep that is off by 4 mm makes the velocity of the spline wrong by 0.1 m/s.
 from __future__ import annotations
 
 import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.level import GRAVITY, Accelerations, Level
+from rover_pipeline.odometry.level import Accelerations, Level
 
 #: An acceleration is contradicted where it is off by more than so many deviations of the recording's windows, and by
-#: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second.
-_DEVIATIONS, _LEAST = 6.0, 0.3
+#: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second. Tuned: by hand.
+_DEVIATIONS, _MIN_DIFFERENCE = 6.0, 0.3
 #: Mean angular rate above which a rig does not only slide, rad/s: an IMU that feels nothing then is broken.
+#: Tuned: by hand.
 _TURNS = np.radians(2.0)
-#: Speed above which a rig does not stand, m/s.
+#: Speed above which a rig does not stand, m/s. Tuned: by hand.
 _MOVES = 0.1
 
 
@@ -30,7 +32,7 @@ def contradicted(
         times: f8 (N,), rising, by the clock of the trajectory, s.
         acc: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where not valid.
         rotation: f8 (3, 3), lidar-from-imu.
-        level: what the accelerometer tells of the whole trajectory.
+        level: up and the bias, as the accelerometer measures them over the whole trajectory.
     """
     ts, result = trajectory.ts, np.zeros(len(trajectory.ts), bool)
     # A sensor that repeats a sample is frozen, and measures nothing.
@@ -41,11 +43,11 @@ def contradicted(
     sign = -1.0 if level.downward else 1.0
     off = found.residual(np.concatenate([GRAVITY * level.up, level.bias, level.arm]), sign)
     size = np.linalg.norm(off, axis=1)
-    wrong = size > max(_LEAST, _DEVIATIONS * float(np.median(size)))
+    wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * float(np.median(size)))
     # An accelerometer that feels nothing contradicts a change of velocity, in however many windows it is. Where bodies
     # set off in most of a recording, its level is wrong by their mean acceleration, and the median force is right.
     usual = np.median(off + found.moved, axis=0)
-    unfelt = np.minimum(size, np.linalg.norm(off - usual, axis=1)) > _LEAST + found.vibration
+    unfelt = np.minimum(size, np.linalg.norm(off - usual, axis=1)) > _MIN_DIFFERENCE + found.vibration
     unfelt &= found.rate < _TURNS
     chosen = wrong | unfelt
     first, last = np.searchsorted(ts, found.begin[chosen]), np.searchsorted(ts, found.end[chosen])
@@ -54,7 +56,7 @@ def contradicted(
     if unfelt.any():
         # As long as it feels nothing, the rig has one velocity before and after the change, and it is not known which,
         # but where the rig stands.
-        quiet = np.interp(ts, (found.begin + found.end) / 2, found.vibration) < _LEAST
+        quiet = np.interp(ts, (found.begin + found.end) / 2, found.vibration) < _MIN_DIFFERENCE
         result |= _joined(result, quiet & (np.linalg.norm(trajectory.states.vel, axis=1) > _MOVES))
     return result
 

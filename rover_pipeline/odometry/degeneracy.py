@@ -1,7 +1,8 @@
 """Directions that the surroundings leave open: along a tunnel or a bare corridor, over a flat field.
 
-Floors and walls tell nothing of a motion along them. Small bodies, and the noise of the planes, seem to, so that the
-information of all points hides it. The direction is that in which large planes alone have too little information.
+Floors and walls hold no information about a motion along them. Small bodies, and the noise of the planes, seem to hold
+some, so that the information of all points hides it. The direction is that in which large planes alone have too little
+information.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.registration.cross_validation import SweepFit, per_distance
 
-#: Largest standard deviation that an open direction is given, m: nothing is known beyond it.
+#: Largest standard deviation that an open direction is given, m: nothing is known beyond it. Tuned: by hand.
 _LARGEST = 10.0
-#: Share of the sweeps that an axis has to be open in to be the axis of all of them.
-_COMMON = 0.5
 
 
 class Degeneracy(NamedTuple):
@@ -105,9 +104,9 @@ def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
 
 
 def _axes(projections: np.ndarray) -> np.ndarray:
-    """Unit vectors that most of some projections, f8 (K, 3, 3), keep, f8 (axis, 3), the largest component positive."""
+    """Unit vectors that most projections, f8 (K, 3, 3), keep, f8 (axis, 3), the largest component positive."""
     values, vectors = eigh(projections.mean(axis=0))
-    axes = vectors.T[values > _COMMON][::-1]
+    axes = vectors.T[values > 0.5][::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = axes * np.sign(largest)
     return signed

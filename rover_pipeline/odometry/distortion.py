@@ -1,7 +1,7 @@
 """Whether sweeps hold the motion that they are taken to: how long they are, and points that count as of one instant.
 
 Points without times are taken as seen at the instant of their sweep. Where the motion was not undone, each side of the
-rig gets a path of another length. The points tell so themselves: dated by their azimuth, as if the beams had turned
+rig gets a path of another length. The points themselves show it: dated by their azimuth, as if the beams had turned
 clockwise or counterclockwise, they fit the map of other sweeps better or worse.
 """
 
@@ -13,21 +13,19 @@ import numpy as np
 
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.odometry.clouds import ScanReader
-from rover_pipeline.odometry.observations import NO_POINTS, Sweep
+from rover_pipeline.odometry.observations import COLUMNS, NO_POINTS, Sweep
 from rover_pipeline.odometry.registration.cross_validation import cross_validate
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Sweeps that are asked: those of the stretch with the longest path.
-_SWEEPS = 40
-#: Smallest number of them that tells anything, and how many next to one another err alike.
-_MIN_SWEEPS, _BLOCK = 10, 5
-#: Columns of equal time of a sweep that is dated by azimuth.
-_COLUMNS = 512
-#: Share of the motion that points must hold, beyond two deviations, before the user is told.
+#: Number of sweeps that are tested, which are those of the stretch with the longest path; the smallest number that is
+#: enough; and how many next to one another have the same errors. Tuned: by hand.
+_SWEEPS, _MIN_SWEEPS, _BLOCK = 40, 10, 5
+#: Share of the motion that points must hold, beyond two deviations, before the user is warned. Tuned: by hand.
 _WARNED = 0.3
-#: Smallest bend of the parabola through costs, in its standard deviations. It is 4 to 27 in simulated worlds, more
-#: than 2 in 22 sweeps of a real car, and less where voxels are too large for a room, so that they tell nothing.
+#: Smallest bend of the parabola through costs, in its standard deviations. It is 4 to 27 in simulated worlds, more than
+#: 2 in 22 sweeps of a real car, and less where voxels are too large for a room, so that costs hardly change with the
+#: share. Tuned: simulated worlds, a car.
 _MIN_BEND = 2.0
 
 
@@ -49,7 +47,7 @@ class Distortion(NamedTuple):
         return {"turning": self.turning, "share": round(self.share, 2), "error": round(self.error, 2)}
 
     def warnings(self) -> list[str]:
-        """What to do about it; nothing where the points do not clearly tell."""
+        """What to do about it; nothing where the points do not clearly show it."""
         if not self.share - 2 * self.error > _WARNED:
             return []
         return [
@@ -73,7 +71,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
     if len(sweeps) < _MIN_SWEEPS:
         return None
-    turn = period * ((np.arange(_COLUMNS) + 0.5) / _COLUMNS - 0.5)
+    turn = period * ((np.arange(COLUMNS) + 0.5) / COLUMNS - 0.5)
     costs = []
     for share in (0.0, 1.0, -1.0):
         held = [sweep._replace(times=sweep.end + share * turn) for sweep in sweeps]
@@ -91,7 +89,7 @@ def rate_remarks(scans: ScanReader) -> list[str]:
     """What the user should know where sweeps that are images come at another rate than `lidar.json` says.
 
     Where three of four intervals contradict it, either sweeps are missing, or `lidar.json` is of another mode. Images
-    tell which. Where none is missing, the first column of a sweep was measured right after the last one of the sweep
+    show which. Where none is missing, the first column of a sweep was measured right after the last one of the sweep
     before: ranges change between them as between neighbouring columns. Where some are missing, they change as between
     the first columns of both sweeps. The nearer of the two, on a logarithmic scale, is taken. Raises ValueError where
     none is missing.
@@ -123,10 +121,10 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
 def _by_azimuth(sweep: Sweep) -> Sweep:
     """The sweep with its points sorted into columns by azimuth, as beams that turn clockwise measure them.
 
-    The more points judge, the better: none are left out.
+    The more points are evaluated, the better: none are held out.
     """
     share = share_of_turn(sweep.points, "clockwise") + 0.5
-    column = np.clip((share * _COLUMNS).astype("i4"), 0, _COLUMNS - 1)
+    column = np.clip((share * COLUMNS).astype("i4"), 0, COLUMNS - 1)
     order = np.argsort(column, kind="stable")
     points = np.ascontiguousarray(sweep.points[order])
     return sweep._replace(points=points, column=column[order], held_out=NO_POINTS)

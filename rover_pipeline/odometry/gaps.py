@@ -19,21 +19,22 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Longest time between two sweeps that the motion before it bridges, seconds. A walker's speed changes by 1 m/s
-#: in it, so that the guess is wrong by 0.2 m: the registration can still mend that.
+#: in it, so that the guess is wrong by 0.2 m: the registration can still mend that. Tuned: walks.
 MAX_BRIDGED = 0.45
 #: Planes farther from the first pose after the gap than this, metres, are not searched for, nor more than so many.
+#: Tuned: by hand.
 _NEAR, _MAX_PLANES = 30.0, 1500
-#: Largest error of the guess that is searched: m for each second of gap, and degrees; and the steps of the search.
-_SPEED_ERROR, _TURN_ERROR, _STEP, _TURN_STEP = 1.5, 30.0, 0.6, 10.0
-_MAX_STEPS = 3
-#: Largest distance of a plane's centre from its plane at first, metres.
+#: Largest error of the guess that is searched: m for each second of gap, and degrees; the steps of the search, and
+#: their largest number. Tuned: by hand.
+_SPEED_ERROR, _TURN_ERROR, _STEP, _TURN_STEP, _MAX_STEPS = 1.5, 30.0, 0.6, 10.0, 3
+#: Largest distance of a plane's centre from its plane at first, metres. Tuned: by hand.
 _GATE = 1.0
-#: Weak prior: it holds the directions that no plane tells of.
+#: Weak prior: it holds the directions that no plane determines. Tuned: by hand.
 _DEVIATIONS = np.array([1.0] * 3 + [0.5] * 3)
 #: Smallest share of the planes that fit, and largest share that fit at another pose, relative to the best one. Poses
-#: that differ by less than so many metres or radians are the same.
-_MIN_FIT, _MAX_RIVAL, _SAME = 0.6, 0.85, 0.05
-#: Smallest information of the join in any direction, 1/m2 and 1/rad2: 10 cm.
+#: that differ by less than so many metres or radians are the same. Tuned: by hand.
+_MIN_FIT, _MAX_ALTERNATIVE, _SAME = 0.6, 0.85, 0.05
+#: Smallest information of the join in any direction, 1/m2 and 1/rad2: 10 cm. Tuned: by hand.
 _MIN_INFORMATION = 100.0
 
 
@@ -70,7 +71,7 @@ def join(
         before, after: the state of the last frame before the gap and of the first one after it, each in its own
             world, and the maps of these worlds.
         seconds: between these frames.
-        rotation: of the lidar between them, as the gyroscope tells, (3,) rad; None without one.
+        rotation: of the lidar between them, as the gyroscope measures it, (3,) rad; None without one.
     """
     last, first = before[0], after[0]
     # Unknown motion goes on as it was, as far as that is likely.
@@ -91,10 +92,10 @@ def join(
         results.append((statistics.inliers, pose, information))
     results.sort(key=lambda each: -each[0])
     inliers, best, information = results[0]
-    rivals = [count for count, pose, _ in results[1:] if _differ(pose, best)]
+    alternatives = [count for count, pose, _ in results[1:] if _differ(pose, best)]
     certain = (
         inliers >= _MIN_FIT * len(centres)
-        and max(rivals, default=0.0) <= _MAX_RIVAL * inliers
+        and max(alternatives, default=0.0) <= _MAX_ALTERNATIVE * inliers
         and eigvalsh(information)[0] >= _MIN_INFORMATION
     )
     return Join(Poses(best.rot, best.pos - matmul(best.rot, first.pos[0])), int(inliers), bool(certain))

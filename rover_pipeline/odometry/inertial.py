@@ -1,4 +1,4 @@
-"""The IMU of a recording: calibrated against the trajectory that the lidar tells without it, and then used."""
+"""The IMU of a recording: calibrated against the trajectory that the lidar measures without it, and then used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import ConfigError
@@ -18,20 +19,22 @@ from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh
 from rover_pipeline.numerics.robust import MAD_TO_SD
 from rover_pipeline.odometry.dead_reckoning import contradicted
-from rover_pipeline.odometry.level import GRAVITY, Level, find_level
+from rover_pipeline.odometry.level import Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
+#: Tuned: by hand.
 _MAX_RATE = 100.0
-#: Largest ratio of gravity and the median of an accelerometer that is carried, either way.
+#: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
 _GRAVITY_RATIO = 1.6
-#: What the user is told where `odometry.world: gravity` is asked for in vain.
-_NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not tell", "set it to first_pose"
-#: Least standard deviation of a measured rotation, rad: axes of gyroscope and accelerometer differ by as much.
-_LEAST_SIGMA = np.radians(0.1)
+#: What the user reads where `odometry.world: gravity` is asked for in vain.
+_NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not show", "set it to first_pose"
+#: Smallest standard deviation of a measured rotation, rad: axes of gyroscope and accelerometer differ by as much.
+#: Tuned: by hand.
+_MIN_SIGMA = np.radians(0.1)
 
 
 class Samples(NamedTuple):
@@ -62,7 +65,7 @@ class Samples(NamedTuple):
         Args:
             recorded: f8 (N,), time stamps, s; (N, 3), angular velocities; (N, 3), accelerations, None = none recorded;
                 u1 (N,), whether they are valid, None = all.
-            sweeps: f8 (frame,), times of the sweeps, s, which tell of jumps of the clock; origin: time of the first.
+            sweeps: f8 (frame,), times of the sweeps, s, which show jumps of the clock; origin: time of the first.
         """
         ts, avel, acc, valid = recorded
         times = without_jumps(clock("imu", ts, options.times).best, sweeps) - origin
@@ -79,7 +82,7 @@ class Samples(NamedTuple):
 
 
 def _in_si(acc: np.ndarray) -> tuple[np.ndarray, str]:
-    """Accelerations in m/s2, f8 (N, 3), and the unit that they were in, which gravity tells."""
+    """Accelerations in m/s2, f8 (N, 3), and the unit that they were in, which the size of gravity shows."""
     finite = np.isfinite(acc).all(axis=1)
     size = float(np.median(np.linalg.norm(acc[finite], axis=1))) if finite.any() else 0.0
     for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
@@ -185,7 +188,7 @@ def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajec
     """Up in the world of a trajectory, for `odometry.world: gravity`.
 
     Raises:
-        ConfigError: the accelerometer does not tell it, and why.
+        ConfigError: the accelerometer does not determine it, and why.
     """
     samples = with_accelerometer(samples)
     try:
@@ -220,7 +223,7 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
         raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
     if found is not None and found.usable:
         sigma = float(np.sqrt(eigvalsh(found.rotation_cov)[-1]))
-        return Mount(mount.translation, found.rotation), max(sigma, _LEAST_SIGMA), found.offset
+        return Mount(mount.translation, found.rotation), max(sigma, _MIN_SIGMA), found.offset
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason
         raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
@@ -228,7 +231,7 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
 
 
 def with_accelerometer(samples: Samples | None) -> Samples:
-    """The samples, if their accelerometer can tell what is up.
+    """The samples, if their accelerometer can show what is up.
 
     Raises:
         ConfigError: it cannot.

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import MAX_SILENCE, preintegrate
@@ -22,20 +23,20 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 
-#: Standard gravity, m/s2 (3rd CGPM, 1901), and how much it varies on the Earth with the scale of an accelerometer.
-GRAVITY, _GRAVITY_SIGMA = 9.80665, 0.05
-#: Standard deviations known before: bias of each axis of a MEMS accelerometer, m/s2, and a lever arm, m.
-_BIAS_SIGMA, _ARM_SIGMA = 0.2, 0.3
+#: Standard deviations known before: of gravity, m/s2, as it varies on the Earth with the scale of an accelerometer; of
+#: the bias of each axis of a MEMS accelerometer, m/s2; and of a lever arm, m. Tuned: by hand.
+_GRAVITY_SIGMA, _BIAS_SIGMA, _ARM_SIGMA = 0.05, 0.2, 0.3
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
-#: 4 mm then changes an acceleration by 0.09 m/s2.
+#: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
 _STEP, _SPAN = 0.1, 6
-#: Fewest seconds of known motion that up is found from.
+#: Smallest number of seconds of known motion that up is found from. Tuned: by hand.
 _MIN_SECONDS = 2.0
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
+#: Tuned: by hand.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
-#: Iterations, and residual in its deviation from which a window weighs less (Huber's loss).
+#: Iterations, and residual in its deviation from which a window weighs less (Huber's loss). Tuned: by hand.
 _ITERATIONS, _HUBER = 6, 2.0
-#: How many times smaller the residuals must be for a device that gives gravity, which points down.
+#: How many times smaller the residuals must be for a device that gives gravity, which points down. Tuned: by hand.
 _DOWNWARD = 2.0
 
 
@@ -161,10 +162,10 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
         mount_sigma: standard deviation of its rotation, rad.
 
     Raises:
-        ValueError: the accelerometer does not tell it, and why.
+        ValueError: the accelerometer does not determine it, and why.
     """
     fits = _both(trajectory, times, acc, mount)
-    # Nearly all devices give the specific force, which points up at rest. The motion tells those that give gravity.
+    # Nearly all devices give the specific force, which points up at rest. The motion shows which ones give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
     unknowns, covariance, residual = fits[0] if upward else fits[1]
     if residual > _MAX_RESIDUAL * GRAVITY:
@@ -225,7 +226,7 @@ def _fit(found: Accelerations, sign: float) -> _Fit:
         gradient = np.einsum("k,kai,ka->i", weight, found.design, right) / variance
         up = unknowns[:3]
         if up.any():
-            # The size of gravity is known, which tells the bias along it.
+            # The size of gravity is known, which determines the bias along it.
             row = up / np.linalg.norm(up, axis=0)
             normal[:3, :3] += np.outer(row, row) / _GRAVITY_SIGMA**2
             gradient[:3] += row * GRAVITY / _GRAVITY_SIGMA**2

@@ -1,6 +1,6 @@
 """Whether the lidar sees a mirrored world, because its columns or beams are stored in reverse.
 
-Such a world agrees with itself, so that ranges alone do not tell. Beside it, a gyroscope turns half a turn away from
+Such a world agrees with itself, so that ranges alone do not show it. Beside it, a gyroscope turns half a turn away from
 its mount. Where the mount is wrong instead, the accelerometer feels the accelerations of the trajectory once the IMU is
 turned as its gyroscope says; in a mirrored world it feels their opposites.
 """
@@ -51,7 +51,7 @@ def mirrored(
         if hand >= 0:
             return ""
         said = "the accelerometer feels the opposite of the trajectory's accelerations"
-        return f"{said}: {_REVERSED}, or the accelerometer gives gravity; {_NOTHING}; rig.imu would tell which"
+        return f"{said}: {_REVERSED}, or the accelerometer gives gravity; {_NOTHING}; rig.imu would show which"
     if hand > 0:
         return ""
     said = "the gyroscope turns half a turn away from the lidar"

@@ -15,14 +15,14 @@ from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Largest number of columns of a sweep that are used. A walker moves by a millimetre from one to the next.
-_MAX_COLUMNS = 512
-#: Of the columns that are used, one in so many has pixels that are left out of the registration.
-_HELD_OUT = 4
-#: Largest time without a rate at either end of an interval whose rotation the gyroscope tells, seconds.
-_MAX_GAP = 0.05
-#: Smallest number of rates that a bias is estimated from.
-_MIN_RATES = 10
+#: Largest number of columns of a sweep. A walker moves by a millimetre from one to the next. Tuned: walks.
+COLUMNS = 512
+#: Of the columns of images, and of points that are not registered, one in so many is held out to measure how good the
+#: registration is. Tuned: by hand.
+HELD_OUT = 4
+#: Largest time without a rate at either end of an interval whose rotation the gyroscope measures, seconds; and smallest
+#: number of rates that a bias is estimated from. Tuned: by hand.
+_MAX_GAP, _MIN_RATES = 0.05, 10
 
 
 class Points(NamedTuple):
@@ -44,8 +44,8 @@ class Points(NamedTuple):
         Args:
             size: edge of the voxels, metres.
         """
-        chance = np.random.default_rng(len(self.points)).permutation(len(self.points))
-        kept = _first_of_voxels(self.points, chance, size)
+        shuffled = np.random.default_rng(len(self.points)).permutation(len(self.points))
+        kept = _first_of_voxels(self.points, shuffled, size)
         return Points(self.points[kept], self.column[kept])
 
 
@@ -67,7 +67,7 @@ def _first_of_voxels(points: np.ndarray, order: np.ndarray, size: float) -> np.n
     return kept
 
 
-#: Of a sweep whose points are all registered.
+#: Of a sweep whose points are all registered. Layout.
 NO_POINTS = Points(np.zeros((0, 3), "f4"), np.zeros(0, "i4"))
 
 
@@ -79,7 +79,7 @@ class Sweep(NamedTuple):
         column: i4 (N,), rising, into `times`.
         times: f8 (C,), rising, seconds.
         end: the instant that the sweep's pose refers to, seconds.
-        held_out: other points, which are not registered. They tell how good the registration is.
+        held_out: other points, which are not registered. They measure how good the registration is.
     """
 
     points: np.ndarray
@@ -90,7 +90,7 @@ class Sweep(NamedTuple):
 
     @property
     def evaluated(self) -> Points:
-        """The points that tell how well the sweep fits: those left out, or all where none are."""
+        """The points that show how well the sweep fits: the held-out ones, or all where there are none."""
         return self.held_out if len(self.held_out.points) else Points(self.points, self.column)
 
     def backwards(self) -> Sweep:
@@ -162,7 +162,7 @@ class PointSelection:
         density: int = 1,
     ) -> None:
         beams, columns = start.shape[:2]
-        used = np.arange(0, columns, max(1, -(-columns // _MAX_COLUMNS)))
+        used = np.arange(0, columns, max(1, -(-columns // COLUMNS)))
         every = one_in(beams * len(used), options.points, density)
         self._patterns = []
         for pattern in range(every):
@@ -171,8 +171,8 @@ class PointSelection:
             number = np.repeat(np.arange(len(used)), [len(each) for each in chosen]).astype("i4")
             column = used[number]
             self._patterns.append(_Pixels(beam, column, number, start[beam, column], direction[beam, column]))
-        # Where all pixels are registered, none are left out.
-        self._left_out = [each.of_columns(_HELD_OUT) for each in self._patterns] if every > 1 else []
+        # Where all pixels are registered, none are held out.
+        self._held_out = [each.of_columns(HELD_OUT) for each in self._patterns] if every > 1 else []
         self._times = begin + period * used / columns
         self._range_mm = options.min_range * 1000, options.max_range * 1000
 
@@ -187,8 +187,8 @@ class PointSelection:
         count = len(self._patterns)
         points, column = _project(ranges, self._patterns[number % count], *self._range_mm)
         held_out = NO_POINTS
-        if self._left_out:
-            held_out = Points(*_project(ranges, self._left_out[(number + count // 2) % count], *self._range_mm))
+        if self._held_out:
+            held_out = Points(*_project(ranges, self._held_out[(number + count // 2) % count], *self._range_mm))
         return Sweep(points, column, stamp + self._times, stamp, held_out)
 
 
@@ -259,4 +259,5 @@ class Gyro(NamedTuple):
         return part._replace(rates=part.rates - bias)
 
 
+#: No rates. Layout.
 NO_GYRO = Gyro(np.zeros(0), np.zeros((0, 3)), np.inf)

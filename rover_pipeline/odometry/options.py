@@ -41,7 +41,7 @@ class OdometrySection(Options):
         8192,
         ge=500,
         description="Pixels of a sweep that are used, about, spread evenly; twice as many where surfaces are so rough "
-        "that a sweep tells its position no better than to 0.4 mm.",
+        "that a sweep determines its position no better than to 0.4 mm.",
     )
     min_range: float = Field(0.5, ge=0, description="Nearer returns are left out: they are from the rig itself, m.")
     max_range: float = Field(100.0, gt=0, description="Farther returns are left out, m.")
@@ -58,13 +58,13 @@ class OdometrySection(Options):
     world: Literal["first_pose", "gravity"] = Field(
         "first_pose",
         description="The world's frame: first_pose = that of the lidar's first valid pose; gravity = at this pose and "
-        "with its heading, but level, by the accelerometer (an error where it does not tell).",
+        "with its heading, but level, by the accelerometer (an error where it does not determine it).",
     )
     imu: bool = Field(
         True,
         description="Use the gyroscope if there is imu/avel. It is calibrated against the lidar first (rotation, time "
         "offset, bias, scale, unit), with or without a section `rig`, and left out where it contradicts the lidar or "
-        "where the motion tells too little.",
+        "where the motion determines too little.",
     )
     gyro_noise: float | None = Field(
         None,

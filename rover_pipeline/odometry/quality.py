@@ -21,19 +21,22 @@ from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.cross_validation import PARTS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
 
-#: Time over which sweeps are averaged, s. The maps that judge a sweep change every half second, so that errors between
-#: them add up as in a random walk: over the two seconds over which a pose has to be right, so many.
+#: Time over which sweeps are averaged, s. The maps that a sweep is compared with change every half second, so that
+#: errors between them add up as in a random walk: over the two seconds over which a pose has to be right, so many.
+#: Tuned: by hand.
 _WINDOW, _BLOCKS = 1.0, 4
-#: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
-#: has 3.5; and the variance of a move that is none, m2 or rad2.
-_BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
+#: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
+#: directions reaches 3.5 at random. Tuned: by hand.
+_SIGNIFICANT = 4.0
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. And the rate of false alarms of the test.
+#: Tuned: good recordings.
 _INDEPENDENT, _FALSE_ALARMS = 100, 1e-3
-#: Mean speed over a second, below which a rig may stand, m/s.
+#: Mean speed over a second, below which a rig may stand, m/s: a walk is faster. Tuned: by hand.
 _STANDS = 0.3
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
 #: 0.6 degrees a second and a car 3. Its motion lasts for as long as it is faster than the last figure, m/s.
+#: Tuned: a trolley and a car.
 _GLIDES, _TURNS, _CREEPS = 0.2, np.radians(0.35), 0.02
 
 
@@ -46,7 +49,7 @@ class Quality(NamedTuple):
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
         error: f8 (frame,), standard deviation of the position in its least certain direction, with `disagreement`,
             metres.
-        disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond chance, metres.
+        disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
         structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
             expected, or that the recording shows where this is more.
@@ -102,41 +105,41 @@ class Quality(NamedTuple):
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
             Refusal("misfit", self.misfit > chdtri(_INDEPENDENT, _FALSE_ALARMS) / _INDEPENDENT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
-            Refusal("companions", self.among_companions(options, state, ts), parts=True),
-            Refusal("traffic", self.among_traffic(options, state, ts), parts=True),
+            Refusal("companions", self.stands_by_small_bodies(options, state, ts), parts=True),
+            Refusal("traffic", self.glides_without_turn(options, state, ts), parts=True),
         ]
 
-    def among_companions(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+    def stands_by_small_bodies(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
 
-        Floors and walls are the same for a rig that walks along a corridor. Whether it stands is then told by small
-        bodies alone. These stand in the frame of the rig, as companions do. While a rig moves past small bodies they
-        cannot be companions.
+        Floors and walls are the same for a rig that walks along a corridor. Then small bodies alone show whether it
+        stands. These stand in the frame of the rig, as people do who walk along. Small bodies that a rig moves past do
+        not walk along with it.
         """
         alone = self._small_bodies_alone(options)
-        # The same bodies tell of the motion before and after: a doubt about a part of a stretch is one about all of it.
+        # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
         return stretch & np.isin(number, number[alone & (_speed(state, ts) < _STANDS)])
 
-    def among_traffic(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+    def glides_without_turn(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may stand although it seems to glide, because bodies around it set off, bool (frame,).
 
-        Ranges alone tell no bus that passes a rig from a rig that passes a bus, where the ground is the same for both.
-        But whatever carries a rig shakes and turns it a little. Where its motion has no trace of that, and small bodies
-        alone tell of it, it is more likely theirs. A train is no small body: where most of a motion has no such
-        trace, it does not matter what tells of it.
+        Ranges alone cannot distinguish a bus that passes a rig from a rig that passes a bus, where the ground is the
+        same for both. But whatever carries a rig makes it vibrate and turn a little. Where its motion has no trace of
+        that, and small bodies alone show it, it is more likely theirs. A train is no small body: where most of a
+        motion has no such trace, it does not matter what shows it.
         """
         speed, turns = _speed(state, ts), np.sqrt(_within((state.avel**2).sum(axis=1), ts))
         small = widened(self._small_bodies_alone(options), ts)
         moves = speed > _CREEPS
         number = np.cumsum(np.diff(moves.astype(int), prepend=0) == 1)
         glides = (speed > _GLIDES) & (turns < _TURNS)
-        most = 2 * np.bincount(number, moves & glides)[number] > np.bincount(number, moves)[number]
-        return moves & np.isin(number, number[glides & (small | most)])
+        mostly = 2 * np.bincount(number, moves & glides)[number] > np.bincount(number, moves)[number]
+        return moves & np.isin(number, number[glides & (small | mostly)])
 
     def _small_bodies_alone(self, options: OdometrySection) -> np.ndarray:
-        """Where large planes alone do not tell the position as well as a valid pose has to be known, bool (frame,)."""
+        """Where large planes alone do not determine the position as well as a valid pose needs it, bool (frame,)."""
         alone: np.ndarray = self.structure < options.max_error**-2
         return alone
 
@@ -222,8 +225,8 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     """Covariances of poses with what their equations do not know of, f8 (frame, 6, 6).
 
     The equations take the errors of all points for independent. Where they are not, sweeps disagree with the map of
-    others by more than chance, and covariances grow as the squares of these disagreements. What the lidar does faster
-    than the knots of the trajectory is added.
+    others by more than their noise, and covariances grow as the squares of these disagreements. What the lidar does
+    faster than the knots of the trajectory is added.
 
     Args:
         cov: f8 (frame, 6, 6), of the trajectory.
@@ -234,10 +237,10 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     motion = np.array([fit.motion for fit in fits]).reshape(-1, 72)
     own, next_one = np.stack([_within(each, ts) for each in motion.T], axis=1).reshape(-1, 2, 6, 6).swapaxes(0, 1)
     # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
-    root = cholesky(own + _NO_MOVE * np.eye(6))
+    root = cholesky(own + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
-    values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
+    values = np.where(values > _SIGNIFICANT / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
@@ -288,8 +291,8 @@ def widened(some: np.ndarray, ts: np.ndarray) -> np.ndarray:
 def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:
     """Valid poses that last for less than half a second between others that are not, bool (frame,).
 
-    The maps that judge a sweep change every half second. So those few are judged by maps of their neighbours alone,
-    whose poses are not to be trusted.
+    The maps that a sweep is compared with change every half second. So those few are compared with maps of their
+    neighbours alone, whose poses are not to be trusted.
 
     Args:
         valid, used: bool (frame,), the latter of the sweeps that the trajectory is made from.
@@ -303,7 +306,7 @@ def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:
 
 
 def unbridged(used: np.ndarray, ts: np.ndarray, joined: Container[int] = ()) -> np.ndarray:
-    """Where no sweep was used for so long that the motion before it does not tell the one after it, bool (frame,).
+    """Where no sweep was used for so long that the motion before it does not predict the one after, bool (frame,).
 
     Args:
         used: bool (frame,), whether the sweep is one that the trajectory is made from; ts: f8 (frame,), seconds.

@@ -46,15 +46,14 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
-#: before it is asked whether the lidar alone fits better.
+#: before it is asked whether the lidar alone fits better. Tuned: by hand.
 _MOVES = 4.0
 #: The same, below which the trajectories with and without it are one: they differ by less than the lidar's own error.
+#: Tuned: by hand.
 _SAME = 1.0
 #: Root mean square of what further passes would move, in standard deviations, below which there are none. What they
-#: would move is added to the covariances.
-_SETTLED = 1.0
-#: How many times as many points are registered where sweeps tell little.
-_DENSER = 2
+#: would move is added to the covariances. Tuned: by hand.
+_SETTLED_DEVIATIONS = 1.0
 
 
 class Batch(NamedTuple):
@@ -132,7 +131,7 @@ class Batch(NamedTuple):
         return self._replace(system=system)
 
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
-        """The trajectory that solves the equations, and what it tells about the errors of points."""
+        """The trajectory that solves the equations, and what it says about the errors of points."""
         trajectory, nuisance = self.system.solve(self.noise)
         return trajectory, PointErrors(nuisance, correlations(self.fits))
 
@@ -157,7 +156,7 @@ def refine_in_batch(
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges, None)
     if passes and weakly_constrained(first.information):
-        reader = replace(reader, density=_DENSER)
+        reader = replace(reader, density=2)  # twice as many points, because each one says little
         first = _at_once(reader, trajectory, ranges, None)
     if not passes or not spans:
         found = [first]
@@ -205,7 +204,9 @@ def _repeated(
         left = remaining_moves(done, best.band)
         moves = in_deviations(pose_moves(best.trajectory, further, reader.times), cov)
         largest = left * max(moves, _elevation_change(best, done) / deviation)
-        settled = largest < _SETTLED and has_settled(reader.options, best.trajectory, further, reader.times, left)
+        settled = largest < _SETTLED_DEVIATIONS and has_settled(
+            reader.options, best.trajectory, further, reader.times, left
+        )
         if len(done) > 1 and settled:
             return _as_settled(best, reader.times, done, left)
         batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
@@ -227,12 +228,12 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
         ts: f8 (frame,), instants of the poses, s.
         done: the passes until the one that begins at this trajectory.
         left: how many times the next move all further passes would move it.
-        refused: the batch of the next pass, if it is worse. How the map has followed tells of this one, too.
+        refused: the batch of the next pass, if it is worse. How the map has followed is learned from this one, too.
     """
-    told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
+    known = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
     remaining = left * pose_moves(best.trajectory, mixed(done, best.band), ts)
     raised = left * _elevation_change(best, done)
-    return best._replace(missing_information=rate(told, best.band), remaining=remaining, remaining_elevation=raised)
+    return best._replace(missing_information=rate(known, best.band), remaining=remaining, remaining_elevation=raised)
 
 
 def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
@@ -269,7 +270,7 @@ def _with_gyro(
     if differs or (moved > _SAME and is_worse(first.fits, batch.fits)):
         without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.vibration.times):
-            # Turned points change the map so much that one pass does not tell which is better.
+            # Turned points change the map so much that one pass does not show which is better.
             trajectory, errors = without.refined()
             without = _at_once(reader, trajectory, ranges, errors)
             trajectory, errors = batch.refined()

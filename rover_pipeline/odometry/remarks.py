@@ -1,4 +1,4 @@
-"""What the user is told about a trajectory: its seams, and where it is not to be trusted and why."""
+"""What the user should know about a trajectory: its seams, and where it is not to be trusted and why."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.odometry.registration.batch import ELEVATION_DEGREES
 from rover_pipeline.odometry.segments import Seam
 
-#: Differences of two segments at a seam above which the user is warned, metres and degrees.
+#: Differences of two segments at a seam above which the user is warned, metres and degrees. Tuned: by hand.
 _WIDE_SEAM = 0.05, 0.5
-#: Elevation of all beams that data sheets allow, degrees.
-_ELEVATION = 0.1
 
-
-#: What the user is told where `SplineSystem.is_too_deep`.
+#: What the user reads where `SplineSystem.is_too_deep`.
 TOO_DEEP = (
     "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
     "lost; no pose is trusted"
@@ -34,16 +32,16 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
     ]
 
 
-def companion_warnings(companions: np.ndarray) -> list[str]:
+def standing_warnings(stands: np.ndarray) -> list[str]:
     """A line where the rig may only seem to stand, bool (frame,)."""
-    small = "but only small bodies tell so, which may move along with it; floors and walls leave a direction open"
-    return _where(companions, f"the rig seems to stand, as {companions.sum()} sweeps say, {small}")
+    small = "but only small bodies say so, which may move along with it; floors and walls leave a direction open"
+    return _where(stands, f"the rig seems to stand, as {stands.sum()} sweeps say, {small}")
 
 
-def traffic_warnings(traffic: np.ndarray) -> list[str]:
+def gliding_warnings(glides: np.ndarray) -> list[str]:
     """A line where bodies around the rig may move instead of it, bool (frame,)."""
-    instead = "which nothing that carries a rig does; what is around it may have set off instead; a radar would tell"
-    return _where(traffic, f"the rig seems to glide without a turn, as {traffic.sum()} sweeps say, {instead}")
+    instead = "which nothing that carries a rig does; what is around it may have set off instead; a radar would show it"
+    return _where(glides, f"the rig seems to glide without a turn, as {glides.sum()} sweeps say, {instead}")
 
 
 def contradiction_warnings(against: np.ndarray) -> list[str]:
@@ -54,7 +52,7 @@ def contradiction_warnings(against: np.ndarray) -> list[str]:
 
 def beam_warnings(elevation: float, deviation: float) -> list[str]:
     """A line where beams seem to point elsewhere than data sheets allow, degrees, beyond three deviations."""
-    if not abs(elevation) > max(_ELEVATION, 3 * deviation):
+    if not abs(elevation) > max(ELEVATION_DEGREES, 3 * deviation):
         return []
     higher = f"{abs(elevation):.2f} +- {deviation:.2f} degrees {'higher' if elevation > 0 else 'lower'}"
     return [f"all beams seem to point {higher} than lidar.json says; the trajectory allows for it, other steps do not"]
@@ -84,7 +82,7 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: 
     for seam in seams:
         if not seam.connected:
             warnings.append(
-                f"frame {seam.frame}: the parts that meet here have seen nothing in common that tells how they lie to "
+                f"frame {seam.frame}: the parts that meet here have seen nothing in common that shows how they lie to "
                 "one another; only those on one side are trusted"
             )
         elif seam.metres > _WIDE_SEAM[0] or seam.degrees > _WIDE_SEAM[1]:

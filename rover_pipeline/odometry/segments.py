@@ -32,11 +32,11 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Standard deviations of the transform that shared poses give, metres and radians. They are large, so that planes
-#: decide wherever they can.
+#: decide wherever they can. Tuned: by hand.
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
-#: Smallest number of planes in common with which two segments are connected.
+#: Smallest number of planes in common with which two segments are connected. Tuned: by hand.
 _MIN_PLANES = 30
-#: Largest distance of the centre of a plane from a plane of the other segment at first, metres.
+#: Largest distance of the centre of a plane from a plane of the other segment at first, metres. Tuned: by hand.
 _GATE = 0.3
 
 
@@ -123,7 +123,7 @@ class SweepReader:
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The lidar's angular velocities as trajectories of frames tell them; see `inertial.reference_rates`."""
+        """The lidar's angular velocities by the trajectories of frames; see `inertial.reference_rates`."""
         parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, ranges, strict=True)]
         used = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.

@@ -1,9 +1,9 @@
 """Returns from the rig itself: a board, a mast, whoever carries it. They stand still in the lidar's frame.
 
 Half a view of them holds a rig where it is. People who walk along stand still in the lidar's frame as well, and ranges
-cannot tell them from a board. So only what the user declares (`rig.own`) is left out. Where ranges show something of
-the kind that nobody declared, the lines to declare it with are proposed. Whether a rig that seems to stand is believed
-does not depend on it: large planes of the world decide.
+cannot distinguish them from a board. So only what the user declares (`rig.own`) is left out. Where ranges show
+something of the kind that nobody declared, the lines to declare it with are proposed. Whether a rig that seems to stand
+is believed does not depend on it: large planes of the world decide.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ import numpy as np
 from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.ranges import CLIPPED
 
-#: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything.
+#: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything. Tuned: by hand.
 SWEEPS, _MIN_SWEEPS = 32, 8
-#: Largest distance of what belongs to the rig, mm.
+#: Largest distance of what belongs to the rig, mm. Tuned: by hand.
 _NEAR = 3000
 #: Largest change of a range that counts as the same, mm: twelve times the noise of a good lidar, four of a poor one.
+#: Tuned: by hand.
 _SAME = 40
 #: Share of the sweeps in which a pixel has a return, and in which it is the same, so that a few may differ.
+#: Tuned: by hand.
 _MIN_RETURNED, _MIN_SAME = 0.9, 0.95
 #: Smallest share of far pixels that shows anything, and the largest share of them that may be the same: below a trolley
-#: a smooth floor is the same near and far, and so is all where a rig stands.
+#: a smooth floor is the same near and far, and so is all where a rig stands. Tuned: by hand.
 _MIN_FAR, _MAX_FAR_SAME = 0.02, 0.002
 #: Smallest share of pixels that is worth a second trajectory, and the smallest share of those that is a part.
+#: Tuned: by hand.
 _MIN_OWN, _MIN_PART = 0.02, 0.05
-#: Degrees of azimuth without candidates that end a part.
+#: Degrees of azimuth without candidates that end a part. Tuned: by hand.
 _GAP_DEGREES = 3
 
 

@@ -17,9 +17,9 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul, solveh_banded
 
-#: Number of control points that act on an instant.
+#: Number of control points that act on an instant: the spline is cubic. Layout.
 ORDER = 4
-#: Third difference of four control points: their jerk times the cube of the knot distance.
+#: Third difference of four control points: their jerk times the cube of the knot distance. Physics: cubic B-splines.
 THIRD_DIFFERENCE = np.array([-1.0, 3.0, -3.0, 1.0])
 
 

@@ -31,17 +31,17 @@ from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
     TOO_DEEP,
     beam_warnings,
-    companion_warnings,
     contradiction_warnings,
+    gliding_warnings,
     jump_warnings,
     seam_summary,
-    traffic_warnings,
+    standing_warnings,
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
 from rover_pipeline.odometry.self_returns import warnings_of_candidates
 
-#: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
+#: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000
 
 
@@ -147,7 +147,7 @@ def odom(
     by_rule = {refusal.rule: refusal.frames for refusal in refusals}
     against, mirror = np.zeros(len(times), bool), ""
     if options.imu and samples is not None:
-        # What the ranges alone do not tell is no measure for the accelerometer, nor is the guess across a gap.
+        # The accelerometer is compared with what the ranges show, and not with the guess across a gap.
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
         motion = Trajectory(times, state, known, max_gap=MAX_BRIDGED)
         against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
@@ -159,9 +159,9 @@ def odom(
     after = jumps(recorded)
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
-    companions, traffic = by_rule["companions"], by_rule["traffic"]
+    stands, glides = by_rule["companions"], by_rule["traffic"]
     degeneracy = Degeneracy.of(
-        batch.fits, batch.noise, state, companions | traffic | by_rule["uncertain"], options.max_error
+        batch.fits, batch.noise, state, stands | glides | by_rule["uncertain"], options.max_error
     )
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
@@ -191,8 +191,8 @@ def odom(
         *contradiction_warnings(against),
         *([TOO_DEEP] if batch.system.is_too_deep else []),
         *lidar_clock.remarks("lidar"),
-        *companion_warnings(companions),
-        *traffic_warnings(traffic),
+        *standing_warnings(stands),
+        *gliding_warnings(glides),
         *beam_warnings(**measured["beams"]),
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),

@@ -15,25 +15,26 @@ from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_indices,
 
 #: Columns of the sums of a voxel: number of points; x, y, z, xx, xy, xz, yy, yz, zz relative to the voxel's centre;
 #: x, y, z of the unit vectors from the lidar to them; the sine of their elevation in the lidar frame, and its square;
-#: x, y, z of how they move if all beams are raised, m/rad; number of points when its plane was fitted last.
+#: x, y, z of how they move if all beams are raised, m/rad; number of points when its plane was fitted last. Layout.
 COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
-#: normal; and how far it moves along the normal if all beams are raised, m/rad.
+#: normal; and how far it moves along the normal if all beams are raised, m/rad. Layout.
 NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, PLANE = 3, 6, 7, 8, 9, 10, 11
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
-#: an offset they would lie on the border of two voxels.
+#: an offset they would lie on the border of two voxels. Tuned: by hand.
 _OFFSET = 0.371
-#: Smallest number of points that a plane is fitted to.
+#: Smallest number of points that a plane is fitted to. Tuned: by hand.
 _MIN_POINTS = 8
 #: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
-#: a bush and blades of grass are thick planes: each point says little, but thousands of them tell where the bush is.
+#: a bush and blades of grass are thick planes: each point says little, but thousands of them show where the bush is.
+#: Tuned: by hand.
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 #: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
 #: moves along with the lidar. So a plane of one beam must be thin along the ray, too: this is its largest thickness
 #: there, relative to the voxel's edge. The points of one beam have the same elevation, within this deviation of its
-#: sine: neighbouring beams are 0.005 and more apart.
+#: sine: neighbouring beams are 0.005 and more apart. Tuned: by hand.
 _MAX_DEPTH, _ONE_BEAM = 0.2, 0.002
 
 

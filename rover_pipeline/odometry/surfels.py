@@ -22,9 +22,9 @@ from rover_pipeline.odometry.surfel_voxels import (
     insert_sums,
 )
 
-#: Edge of the voxels from which on a body that moves, such as a person, is no plane, metres.
+#: Edge of the voxels from which on a body that moves, such as a person, is no plane, metres. Tuned: by hand.
 _LARGE = 1.0
-#: Smallest number of levels that kernels are given: that of the option `odometry.voxels` unless it is set.
+#: Smallest number of levels that kernels are given: that of the option `odometry.voxels` unless it is set. Layout.
 _LEVELS = 4
 
 
@@ -97,7 +97,7 @@ class SurfelMap:
 
         Args:
             rays: f8 (N, 10), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
-                the sine of its elevation in the lidar frame, which tells the beams apart; and x, y, z of how it moves
+                the sine of its elevation in the lidar frame, which distinguishes the beams; and x, y, z of how it moves
                 if its beam is raised, m/rad.
         """
         for level in self.levels:

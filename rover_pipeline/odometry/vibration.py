@@ -19,11 +19,12 @@ from rover_pipeline.numerics.linear import solveh_banded
 from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.spline import ORDER, THIRD_DIFFERENCE, SplineTrajectory
 
-#: Rates farther apart are not integrated, s, and fewest rates between two such gaps.
+#: Rates farther apart are not integrated, s; and smallest number of rates between two such gaps. Tuned: by hand.
 _GAP, _MIN_RATES = 0.04, 20
 #: Weight of the third differences that determine control points at the ends, relative to that of a sample.
+#: Tuned: by hand.
 _ENDS = 1e-6
-#: Rotation that is worth while, rad, and relative to that of the gyroscope's noise.
+#: Rotation that is worth while, rad, and relative to that of the gyroscope's noise. Tuned: by hand.
 _MIN_ANGLE, _NOISES = 3e-4, 4.0
 
 
@@ -67,6 +68,7 @@ class Vibration(NamedTuple):
         return sweep._replace(points=_turned(sweep.points, sweep.column, turn), held_out=held_out)
 
 
+#: Layout.
 NO_VIBRATION = Vibration(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
@@ -115,7 +117,7 @@ def worth_while(vibration: Vibration, noise: float, step: float) -> bool:
     period = float(np.median(np.diff(vibration.times)))
     # White noise of density noise^2 * period, integrated, above the highest frequency that the knots follow.
     own = noise * np.sqrt(period * max(2 * step - 2 * period, 0.0) / (2 * np.pi**2))
-    # The largest of the means over tenths of the recording: a rig may vibration for a while only.
+    # The largest of the means over tenths of the recording: a rig may vibrate for a while only.
     parts = [part for part in np.array_split(moved, 10) if len(part)]
     largest = max(float(np.sqrt((part**2).mean(axis=0).max())) for part in parts)
     return largest > max(_MIN_ANGLE, _NOISES * own)

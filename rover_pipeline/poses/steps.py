@@ -79,7 +79,7 @@ def poses(
         measured |= frame.describe()
         warnings += frame.warnings
     if not known.any():
-        warnings.append(f"{source} tells of none of the {recording.count} times of {sensor}: all poses are NaN")
+        warnings.append(f"{source} has none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:
         speeds, exceeded = _compare_with_doppler(ahead, sidecar)
         measured |= speeds
@@ -99,7 +99,7 @@ def _compare_with_doppler(vel: np.ndarray, sidecar: str) -> tuple[dict[str, Any]
     return measured, [
         f"the radar moves along its boresight at up to {np.nanmax(speed):.2f} m/s, its Doppler bins end at "
         f"{limit:.2f} m/s: what stands still ahead appears at a wrong velocity in the spectra of {over} of {len(vel)} "
-        "frames (`_radar_points` unfolds it)"
+        "frames (`_radar_points` resolves the ambiguity)"
     ]
 
 

@@ -21,6 +21,7 @@ def _of_radar(sensor: str) -> When:
     return When({"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses}, options={"odometry": "radar"})
 
 
+#: Layout.
 STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
@@ -36,7 +37,7 @@ STEPS = tuple(
         alternatives=(_of_radar(sensor),),
         outputs={
             "pos": Output(
-                f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry tells of none. [xyz]",
+                f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry has none. [xyz]",
                 type="f8",
                 unit="m",
             ),

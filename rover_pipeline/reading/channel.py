@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 #: Name of the first axis of every channel.
 SAMPLE = "sample"
-#: Bytes that iteration decodes at once.
+#: Bytes that iteration decodes at once. Schedule.
 _BLOCK_BYTES = 1 << 23
-#: Files that stay mapped: a map holds a file descriptor, of which a process often has no more than 1024, or 64.
+#: Files that stay mapped: a map holds a file descriptor, of which a process may have no more than 64. Schedule.
 _MAX_MAPPED = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 _mapped: deque[weakref.ref[Channel]] = deque()
 
@@ -64,7 +64,7 @@ class Channel:
 
     @property
     def unit(self) -> str:
-        """Unit of the values, such as `m/s`; empty where there is none, or the description does not tell."""
+        """Unit of the values, such as `m/s`; empty where there is none, or the description does not state it."""
         return axes_and_unit(self.sensor.name, self.name, self.spec)[1]
 
     @property

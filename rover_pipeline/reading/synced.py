@@ -65,7 +65,7 @@ class Synced(Sequence[Any]):
     Attributes:
         trace: the recording.
         members: the sensors by name, as they were asked for.
-        left_out: how many instants of `_sync` are not given because a sensor has no sample there (`absent`) or one that
+        omitted: how many instants of `_sync` are not given because a sensor has no sample there (`absent`) or one that
             is not to be trusted (`invalid`), by sensor. One instant can count for several sensors.
         instants: number in `_sync` of each instant that is given, i8.
     """
@@ -87,14 +87,14 @@ class Synced(Sequence[Any]):
         keep = np.ones(len(sync), bool)
         if valid:
             keep &= sync.valid
-        self.left_out: dict[str, dict[str, int]] = {}
+        self.omitted: dict[str, dict[str, int]] = {}
         present = np.zeros(len(sync), bool)
         for name, member in self.members.items():
             if max_dt is not None:
                 member.index[~(np.abs(member.dt) <= max_dt)] = -1
             absent = member.index < 0
             invalid = ~absent & ~member.sensor.valid[np.maximum(member.index, 0)]
-            self.left_out[name] = {
+            self.omitted[name] = {
                 "absent": int(absent.sum()) if complete else 0,
                 "invalid": int(invalid.sum()) if valid else 0,
             }

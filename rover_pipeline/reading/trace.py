@@ -109,7 +109,7 @@ class Trace(Mapping[str, Sensor]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The recording's `config.yaml`: what the collector was told, by sensor, and `rig`; empty without one."""
+        """The recording's `config.yaml`: what the collector was asked for, by sensor, and `rig`; empty without one."""
         try:
             content = read_yaml(self.path / CONFIG)
         except FileNotFoundError:

@@ -13,7 +13,7 @@ from rover_pipeline.errors import short, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.names import is_plain, plain_names
-from rover_pipeline.format.provenance import PROVENANCE, left_out, read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, omission, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.trace import Trace
@@ -45,7 +45,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
         yield f"{path}: lost its {META}; run the workflow again"
         return
     yield from _version_problems(path, provenance)
-    if not left_out(provenance):
+    if not omission(provenance):
         yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
         for file in plain_names(declared):
             if (path / file).exists() and not (path / file).stat().st_size:

@@ -15,7 +15,7 @@ from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.names import STAMP
-from rover_pipeline.format.provenance import is_source, left_out, read_provenance
+from rover_pipeline.format.provenance import is_source, omission, read_provenance
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs, run_command
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
@@ -126,7 +126,7 @@ def _why_omitted(trace: Path, output: str) -> str:
     if output not in TABLE or not TABLE[output].products or output == _REPORT:
         return ""
     try:
-        return left_out(read_provenance(trace / output))
+        return omission(read_provenance(trace / output))
     except (RoverError, OSError):
         return ""  # whatever needs it reports that it is damaged
 

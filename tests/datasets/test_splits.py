@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.datasets.options import SplitOptions
-from rover_pipeline.datasets.splits import LEFT_OUT, Course, assign
+from rover_pipeline.datasets.splits import NO_SPLIT, Course, assign
 from rover_pipeline.errors import FormatError
 
 
@@ -37,7 +37,7 @@ def test_shares_are_those_that_were_asked_for(by: str) -> None:
     splits = np.concatenate(assign(COURSES, options))
     shares = [(splits == code).mean() for code in range(3)]
     assert np.abs(np.array(shares) - [0.7, 0.15, 0.15]).max() < 0.03 if by == "time" else min(shares) > 0.05
-    assert (splits != LEFT_OUT).all()
+    assert (splits != NO_SPLIT).all()
 
 
 @pytest.mark.parametrize("gap_s", [0.05, 2.0, 15.0])
@@ -45,7 +45,7 @@ def test_samples_of_two_splits_are_never_nearer_in_time_than_the_gap(gap_s: floa
     options = SplitOptions(gap_s=gap_s, block_s=10)
     for each, splits in zip(COURSES, assign(COURSES, options), strict=True):
         for code in range(3):
-            own, others = each.ts[splits == code], each.ts[(splits != code) & (splits != LEFT_OUT)]
+            own, others = each.ts[splits == code], each.ts[(splits != code) & (splits != NO_SPLIT)]
             if len(own) and len(others):
                 assert np.abs(own[:, None] - others).min() >= gap_s - 1e-6
     assert {*np.concatenate(assign(COURSES, options)).tolist()} >= ({0, 1, 2} if gap_s < 10 else {0})
@@ -57,7 +57,7 @@ def test_samples_of_two_splits_are_never_nearer_in_space_than_the_gap_even_when_
         assert each.pos is not None
         for code in range(3):
             own = each.pos[splits == code][::3, :2]
-            others = each.pos[(splits != code) & (splits != LEFT_OUT)][::3, :2]
+            others = each.pos[(splits != code) & (splits != NO_SPLIT)][::3, :2]
             if len(own) and len(others):
                 assert np.linalg.norm(own[:, None] - others, axis=-1).min() >= 3.0 - 1e-9
 
@@ -77,4 +77,4 @@ def test_no_sample_without_a_position_is_split_by_place() -> None:
     assert COURSES[0].pos is not None
     pos = COURSES[0].pos.copy()
     pos[5] = np.nan
-    assert assign([COURSES[0]._replace(pos=pos)], SplitOptions(by="place"))[0][5] == LEFT_OUT
+    assert assign([COURSES[0]._replace(pos=pos)], SplitOptions(by="place"))[0][5] == NO_SPLIT

@@ -33,7 +33,7 @@ def samples(bag: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_an_adis16448_is_level_at_both_rests_whatever_its_bias(added: list[float], captures: Path) -> None:
     times, acc, avel = samples(captures / "bags" / "ti_mmwave_radar_imu.bag")
     result = orient(times, acc, avel + np.array(added), float(np.median(np.diff(times))), ImuOptions())
-    assert len(result.rests) == 2 and result.turns == [] and result.doubt == 0
+    assert len(result.stationary) == 2 and result.turns == [] and result.doubt == 0
     np.testing.assert_allclose(result.gyro_bias - added, [-0.0012, -0.0008, -0.0077], atol=5e-4)
     up = Rotation.from_quat(result.quat).inv().apply([0.0, 0.0, 1.0])
     for begin, end in ((0.0, 5.0), (38.2, 38.8)):
@@ -46,7 +46,7 @@ def test_an_adis16448_is_level_at_both_rests_whatever_its_bias(added: list[float
 def test_a_jackal_whose_bias_is_0_04_rad_s_was_at_rest_at_both_ends(captures: Path) -> None:
     times, acc, avel = samples(captures / "bags" / "rl_test2.bag")
     result = orient(times, acc, avel, float(np.median(np.diff(times))), ImuOptions())
-    assert [round(start) for start, _ in result.rests] == [0, 60] and result.doubt == 0
+    assert [round(start) for start, _ in result.stationary] == [0, 60] and result.doubt == 0
     np.testing.assert_allclose(result.gyro_bias, [0.0, 0.0, 0.041], atol=2e-3)
 
 
@@ -56,7 +56,7 @@ def test_an_imu_that_never_rests_keeps_its_heading_beside_a_lidars_trajectory(ca
     path = np.loadtxt(captures / "imu_lio" / "traj.txt")[:-10]
     times = smooth_times(table[:, 0]).smooth
     result = orient(times, table[:, 1:4], table[:, 4:], float(np.median(np.diff(times))), ImuOptions())
-    assert result.rests == [] and np.abs(result.gyro_bias).max() < 1e-3
+    assert result.stationary == [] and np.abs(result.gyro_bias).max() < 1e-3
     found = Rotation.from_quat([result.quat[n] for n in np.searchsorted(times, path[:, 0])])
     error = (found * Rotation.from_quat(path[:, 4:]).inv()).as_matrix()
     heading = np.degrees(np.unwrap(np.arctan2(error[:, 1, 0], error[:, 0, 0])))

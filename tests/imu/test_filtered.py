@@ -52,7 +52,7 @@ def test_up_is_accurate_to_a_degree_while_the_rig_moves(preset: str, limit: floa
 def test_estimated_biases_are_those_of_the_device(seed: int) -> None:
     data = ride("indoor", 20.0, seed=seed)
     result = filtered(data)
-    assert len(result.rests) == 1 and result.rests[0][1] - result.rests[0][0] > 0.8
+    assert len(result.stationary) == 1 and result.stationary[0][1] - result.stationary[0][0] > 0.8
     assert np.abs(result.gyro_bias - data.errors.avel_bias).max() < 6e-4
     # A rest shows the component along gravity only.
     up = data.truth.rot[0, 2]
@@ -75,7 +75,7 @@ def test_without_a_rest_the_bias_is_estimated_from_the_motion() -> None:
     data = ride("outdoor", 40.0)
     data = data.only(data.ts - data.ts[0] > 6)
     result = filtered(data)
-    assert result.rests == [] and not result.acc_bias.any()
+    assert result.stationary == [] and not result.acc_bias.any()
     assert rms(tilt_error(result.quat, data.truth)) < 1.0
     level = np.abs((result.gyro_bias - data.errors.avel_bias)[:2])  # the component about the vertical is not observable
     assert level.max() < 0.0015
@@ -101,13 +101,13 @@ def test_a_large_bias_is_no_turn(bias: tuple[float, float, float]) -> None:
     result = filtered(data._replace(avel=1.01 * data.avel + bias))
     assert rms(tilt_error(result.quat, data.truth)) < 0.5
     assert np.abs(result.gyro_bias - data.errors.avel_bias - bias).max() < 1e-3
-    # One rest does not tell a bias about the vertical from a turn, and says so.
+    # One stationary interval does not distinguish a bias about the vertical from a turn, and says so.
     assert (result.doubt != 0) == (bias[2] != 0)
 
 
 def test_a_steady_turn_about_a_horizontal_axis_is_no_rest() -> None:
-    assert joined(still(10, (0, 0, 0), tilt=-0.2, rate=0.04)).rests == []
-    assert len(joined(still(10, (0.04, 0, 0), tilt=-0.2)).rests) == 1
+    assert joined(still(10, (0, 0, 0), tilt=-0.2, rate=0.04)).stationary == []
+    assert len(joined(still(10, (0.04, 0, 0), tilt=-0.2)).stationary) == 1
 
 
 def test_a_steady_turn_about_the_vertical_is_told_by_the_other_rests_or_a_doubt() -> None:
@@ -115,9 +115,9 @@ def test_a_steady_turn_about_the_vertical_is_told_by_the_other_rests_or_a_doubt(
     alone = joined(still(10, (0, 0, 0.08)))
     assert alone.doubt == pytest.approx(0.08, abs=0.001)
     confirmed = joined(still(3, (0, 0, 0.08)), shaken, still(3, (0, 0, 0.08), seed=1))
-    assert confirmed.doubt == 0 and len(confirmed.rests) == 2
+    assert confirmed.doubt == 0 and len(confirmed.stationary) == 2
     turned = joined(still(3, (0, 0, 0)), shaken, still(6, (0, 0, 0.3), seed=1), shaken, still(3, (0, 0, 0), seed=2))
-    assert len(turned.rests) == 2 and len(turned.turns) == 1 and np.abs(turned.gyro_bias).max() < 1e-3
+    assert len(turned.stationary) == 2 and len(turned.turns) == 1 and np.abs(turned.gyro_bias).max() < 1e-3
     # Tilted by a quarter turn, the same bias is about a horizontal axis: gravity does not turn, so it is a bias.
     assert joined(still(3, (0, 0, 0.08)), still(3, (0, 0, 0.08), tilt=np.pi / 2)).doubt == 0
 
@@ -127,15 +127,15 @@ def test_slow_moments_of_a_motion_of_which_a_few_agree_by_chance_are_no_rests() 
     rates = (0.025, -0.08, 0.09, -0.05, 0.03, 0.11, -0.12, 0.07, 0.035, -0.1)  # three of ten are nearly the same
     parts = [each for n, rate in enumerate(rates) for each in (still(1, (0, 0, rate), seed=n), shaken)]
     result = joined(*parts)
-    assert result.rests == [] and len(result.turns) == 10
+    assert result.stationary == [] and len(result.turns) == 10
 
 
 def test_a_sensor_that_repeats_one_sample_is_not_at_rest() -> None:
     acc, avel = still(10, (0.01, 0, 0))
     acc[300:500], avel[300:500] = acc[300], [0.02, 0.01, 0.0]
     result = joined((acc, avel))
-    assert len(result.rests) == 2
-    assert all(start > 4.7 or stop < 3.3 for start, stop in result.rests)
+    assert len(result.stationary) == 2
+    assert all(start > 4.7 or stop < 3.3 for start, stop in result.stationary)
 
 
 def test_a_large_bias_is_known_without_a_rest_where_the_attitude_changes() -> None:
@@ -173,7 +173,7 @@ def test_a_drifting_bias_is_interpolated_between_rests() -> None:
     avel = np.concatenate([data.avel, still.avel]) + drift
     acc = np.concatenate([data.acc, still.acc])
     result = orient(ts, acc, avel, 0.01, ImuOptions())
-    assert len(result.rests) == 2
+    assert len(result.stationary) == 2
     remaining = avel - result.avel - data.errors.avel_bias - drift
     assert np.abs(remaining).max() < 1e-3
 

@@ -36,7 +36,7 @@ def test_the_named_rig_has_the_positions_of_its_urdf_and_no_camera(section: Any)
         assert (mount.rotation == np.eye(3)).all() and mount.source == "iq1m" and mount.known
     camera = find_mount("camera", rig, None)
     assert not camera.known
-    assert "does not tell where the camera is" in mount_warnings("camera", rig, camera)[0]
+    assert "does not say where the camera is" in mount_warnings("camera", rig, camera)[0]
 
 
 def test_what_is_given_for_a_sensor_comes_before_the_named_rig() -> None:

@@ -13,7 +13,7 @@ from plyfile import PlyData
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.provenance import PROVENANCE, left_out, read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, omission, read_provenance
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
@@ -70,7 +70,7 @@ def test_a_map_that_no_sweep_gives_is_left_out_with_the_reason_and_replaces_an_o
     result = run_step(find_step(STEP), trace, "_map", Request(), stamps=(STAMP,))
     assert result.omitted == "none of 6 sweeps is valid in lidar and _odom, and a map needs poses"
     assert sorted(os.listdir(trace / "_map")) == [STAMP, PROVENANCE], "a map of other poses must not stay"
-    assert left_out(read_provenance(trace / "_map")) == result.omitted
+    assert omission(read_provenance(trace / "_map")) == result.omitted
     assert [line for line in problems(trace) if "/_map" in line and "/_lidar_image" not in line] == []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
@@ -22,7 +23,7 @@ from rover_pipeline.odometry import steps
 from rover_pipeline.odometry.dead_reckoning import contradicted
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
-from rover_pipeline.odometry.level import GRAVITY, Level, find_level
+from rover_pipeline.odometry.level import Level, find_level
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.vibration import split_rates, worth_while
@@ -35,7 +36,7 @@ from tests.kit import write_lidar_image
 from tests.odometry.truth import errors, state_of
 
 #: An IMU of which only the mount is known: late, in degrees, with a bias, on a rig that vibrates. A vibration that the
-#: lidar cannot follow hides the small turns that would tell how it is mounted.
+#: lidar cannot follow hides the small turns that would show how it is mounted.
 UNKNOWN = ("vibration", "imu-late=0.012", "imu-degrees", "gyro-bias=0.02", "acc-bias=0.1")
 OPTIONS = OdometryOptions()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import exp
@@ -11,7 +12,6 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Samples, calibrated
-from rover_pipeline.odometry.level import GRAVITY
 from rover_pipeline.odometry.mirror import half_turn_of, mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.simulate import PRESETS
@@ -80,7 +80,7 @@ def test_the_world_is_right_where_the_mount_is_about_right_where_axes_are_exchan
 
 def test_without_a_mount_an_accelerometer_that_feels_the_opposite_is_a_doubt_that_a_rig_settles() -> None:
     assert not reason(walk(15.0), IDENTITY)
-    assert "rig.imu would tell which" in reason(walk(15.0, MIRRORS[1]), IDENTITY)
+    assert "rig.imu would show which" in reason(walk(15.0, MIRRORS[1]), IDENTITY)
     samples, lidar, trajectory = walk(15.0)
     gravity = samples._replace(acc=-samples.acc)
     assert "or the accelerometer gives gravity" in reason((gravity, lidar, trajectory), IDENTITY)

@@ -1,4 +1,4 @@
-"""Worlds without planes, gaps and companions: what odometry makes of them, and what it does not claim to know."""
+"""Worlds without planes, gaps and dynamic scenes: what odometry makes of them, and what it does not claim to know."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     is_worse,
     weakly_constrained,
 )
-from rover_pipeline.odometry.remarks import companion_warnings, traffic_warnings
+from rover_pipeline.odometry.remarks import gliding_warnings, standing_warnings
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -60,7 +60,7 @@ def wrong_and_sure(trace: Path) -> int:
 
 def test_a_walk_in_a_park_with_the_errors_of_a_real_lidar_is_accurate_to_three_centimetres(tmp_path: Path) -> None:
     trace = recording(tmp_path / "park", "park", 4.0, "unkind", lidar="OS-0-128")
-    # While the rig stands, nothing may tell bushes from companions.
+    # While the rig stands, nothing may distinguish bushes from people who walk along.
     walks = np.linalg.norm(state_of(trace / "_truth").vel, axis=1) > 0.8
     assert Sensor(trace / "_odom").channel("valid").read()[walks].mean() > 0.95
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.03
@@ -84,7 +84,7 @@ def test_a_second_without_sweeps_is_bridged_by_what_both_sides_have_seen(tmp_pat
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.005
 
 
-def test_companions_who_give_most_of_the_points_do_not_hold_a_rig_that_walks_in_a_hall(tmp_path: Path) -> None:
+def test_people_alongside_who_give_most_of_the_points_do_not_hold_a_rig_that_walks_in_a_hall(tmp_path: Path) -> None:
     trace = recording(tmp_path / "crowd", "crowd", 3.2)
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.01
     assert Sensor(trace / "_odom").channel("valid").read().mean() > 0.95
@@ -102,17 +102,17 @@ def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
     assert one_in(8192, 8192, 2) == 1 and one_in(500, 8192, 1) == 1
 
 
-def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_companions() -> None:
+def test_a_rig_that_stands_where_small_bodies_alone_say_so_may_move_with_them() -> None:
     ts, ones = 0.1 * np.arange(30), np.ones(30)
     bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, ones)
     nothing = np.zeros((30, 3))
     still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
     walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
-    among = bare.among_companions(OdometryOptions(), still, ts)
-    assert among.all() and "seems to stand, as 30 sweeps say" in companion_warnings(among)[0]
-    assert not bare.among_companions(OdometryOptions(), walks, ts).any()
+    among = bare.stands_by_small_bodies(OdometryOptions(), still, ts)
+    assert among.all() and "seems to stand, as 30 sweeps say" in standing_warnings(among)[0]
+    assert not bare.stands_by_small_bodies(OdometryOptions(), walks, ts).any()
     walled = bare._replace(structure=1e5 * ones)
-    assert not walled.among_companions(OdometryOptions(), still, ts).any()
+    assert not walled.stands_by_small_bodies(OdometryOptions(), still, ts).any()
 
 
 def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_follows() -> None:
@@ -132,22 +132,22 @@ def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_fo
     )
 
 
-def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_tell_so_may_stand_among_traffic() -> None:
+def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_say_so_may_stand() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
     bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, ones)
     # It stands for two seconds, glides for two at 1.7 m/s, and stands again.
     way = np.clip(ts - 2.0, 0.0, 2.0) * 1.7
     gliding = State(pos=way[:, None] * [1.0, 0.0, 0.0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
                     avel=nothing + 1e-3)  # fmt: skip
-    among = bodies.among_traffic(OdometryOptions(), gliding, ts)
+    among = bodies.glides_without_turn(OdometryOptions(), gliding, ts)
     assert among[16:44].all() and not among[:15].any() and not among[46:].any()
-    assert "seems to glide without a turn" in traffic_warnings(among)[0]
+    assert "seems to glide without a turn" in gliding_warnings(among)[0]
     # A trolley on a smooth floor turns by 0.6 degrees a second.
-    assert not bodies.among_traffic(OdometryOptions(), gliding._replace(avel=nothing + 0.006), ts).any()
+    assert not bodies.glides_without_turn(OdometryOptions(), gliding._replace(avel=nothing + 0.006), ts).any()
     # Walls do not move, but the sides of a train do: a rig that has turned while it moved is among walls.
     walls, turns = bodies._replace(structure=4e6 * ones), np.where((ts > 2.0) & (ts < 3.1), 0.02, 1e-3)
-    assert walls.among_traffic(OdometryOptions(), gliding, ts)[16:44].all()
-    assert not walls.among_traffic(OdometryOptions(), gliding._replace(avel=nothing + turns[:, None]), ts).any()
+    assert walls.glides_without_turn(OdometryOptions(), gliding, ts)[16:44].all()
+    assert not walls.glides_without_turn(OdometryOptions(), gliding._replace(avel=nothing + turns[:, None]), ts).any()
 
 
 def test_of_points_in_a_voxel_one_stays_whatever_their_number() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rover_pipeline as rp
-from rover_pipeline.datasets.splits import LEFT_OUT, without_shared
+from rover_pipeline.datasets.splits import NO_SPLIT, without_shared
 from rover_pipeline.errors import ConfigError, FormatError, UnknownNameError
 from rover_pipeline.export.dataset import find_recordings
 from tests.reading.rig import write_rig
@@ -81,7 +81,7 @@ def test_places_are_split_by_where_the_rig_was(folder: Path, tmp_path: Path) -> 
     traces = rp.open_many(folder)
     # In the rig's recordings the way along x equals the time, so places that are apart have times that are.
     by_place = traces.splits(options)
-    assert {code for split in by_place.values() for code in split.tolist()} == {LEFT_OUT, 0, 1, 2}
+    assert {code for split in by_place.values() for code in split.tolist()} == {NO_SPLIT, 0, 1, 2}
     copy = shutil.copytree(folder / "walks" / "walk-1", tmp_path / "walk")
     shutil.rmtree(copy / "_odom")
     with pytest.raises(FormatError, match="no positions"):
@@ -121,6 +121,6 @@ def test_wrong_splits_are_errors_of_one_line(folder: Path) -> None:
 
 
 def test_instants_that_share_a_sample_with_another_split_are_in_none() -> None:
-    splits = np.array([0, 0, 0, 1, 1, LEFT_OUT, 2, 2], "i1")
+    splits = np.array([0, 0, 0, 1, 1, NO_SPLIT, 2, 2], "i1")
     slow = np.array([0, 0, 1, 1, 2, 2, 3, -1])
     assert without_shared(splits, [np.arange(8), slow]).tolist() == [0, 0, -1, -1, 1, -1, 2, 2]

@@ -47,8 +47,8 @@ def test_what_is_left_out_is_counted_by_its_reason(trace: Path) -> None:
     away = np.abs(times("radar", 3.0)[:, None] - ts).min(0)
     absent = int((away > TOLERANCE_S).sum())
     assert absent == 2
-    assert synced.left_out["radar"]["absent"] == synced.left_out["power"]["absent"] == absent
-    assert synced.left_out["bev"] == {"absent": 0, "invalid": 2}
+    assert synced.omitted["radar"]["absent"] == synced.left_out["power"]["absent"] == absent
+    assert synced.omitted["bev"] == {"absent": 0, "invalid": 2}
     everything = opened.synced(*NAMES, complete=False, valid=False)
     assert len(everything) == len(ts) and sum(sample.radar is None for sample in everything) == absent
     assert sum(not sample.bev.valid for sample in everything) == 2

@@ -11,7 +11,7 @@ import pytest
 
 from rover_pipeline.errors import RoverError, may_pass
 from rover_pipeline.format.failures import FOLDER, clear_failure, read_failures, record_failure
-from rover_pipeline.format.provenance import LEFT_OUT, MADE_BY, PROVENANCE
+from rover_pipeline.format.provenance import MADE_BY, OMITTED, PROVENANCE
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
 from rover_pipeline.workflow.flow import Flow
@@ -103,7 +103,7 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
 ) -> None:
     trace = small_trace(tmp_path / "rec")
     (trace / "_map").mkdir()
-    (trace / "_map" / PROVENANCE).write_text(json.dumps({"made_by": MADE_BY, LEFT_OUT: "no sweep has a pose"}))
+    (trace / "_map" / PROVENANCE).write_text(json.dumps({"made_by": MADE_BY, OMITTED: "no sweep has a pose"}))
     for outputs, status in (("default", 0), ("lidar_image,map", 1), ("default", 0)):
         flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
         flow.wanted[trace] = ["lidar_image", "map"]

@@ -17,13 +17,13 @@ from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format import place
 from rover_pipeline.format.meta import ChannelSpec
 
-#: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags of all of them are read at once.
+#: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags are read at once. Schedule.
 MAX_SAMPLES = 1 << 23
-#: Samples that are stored one by one: 10 h of a camera at 100 Hz are 3.6 million. Each has an entry in memory.
+#: Samples stored one by one: 10 h of a camera at 100 Hz are 3.6 million. Each has an entry in memory. Schedule.
 MAX_STORED = 1 << 22
-#: Bytes of a channel that is read whole, such as the rotations of 10 h of poses at 200 Hz.
+#: Bytes of a channel that is read whole, such as the rotations of 10 h of poses at 200 Hz. Schedule.
 MAX_WHOLE_BYTES = 1 << 29
-#: A sample that is stored compressed may be larger than its values by the headers of its format.
+#: A sample that is stored compressed may be larger than its values by the headers of its format. Schedule.
 _HEADERS = 1 << 20
 
 
@@ -106,8 +106,8 @@ class Channel(ABC):
         """Bytes above which the stored form of a sample is not that of a sample of this shape."""
         return 2 * self.spec.sample_bytes + _HEADERS
 
-    def too_many(self, count: int, most: int) -> FormatError:
-        return self.fail(f"holds {count:,} samples, more than the {most:,} of any recording; correct the file")
+    def too_many(self, count: int, limit: int) -> FormatError:
+        return self.fail(f"holds {count:,} samples, more than the {limit:,} of any recording; correct the file")
 
     def fail(self, problem: str) -> FormatError:
         return FormatError(f"{self.path}: {problem}")
@@ -208,7 +208,8 @@ def sync_folders(folder: Path) -> None:
 def sync_new_name(path: Path) -> None:
     """Wait until the new name of something whole is on the disk.
 
-    An error is only told: whoever looks finds it whole, and a power cut in the next seconds could undo no more than it.
+    An error gives a warning only: readers find the thing whole, and a power cut in the next seconds could undo no more
+    than the new name.
     """
     try:
         sync_file(path.parent)

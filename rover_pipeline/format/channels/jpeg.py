@@ -18,10 +18,9 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels.base import Channel
 from rover_pipeline.format.meta import ChannelSpec
 
-_QUALITY = 95
-#: Factors by which the decoder can reduce width and height of a picture.
+#: Factors by which the decoder can reduce width and height of a picture. Layout.
 FACTORS = (1, 2, 4, 8)
-#: Markers: the second byte after 0xFF. Segments with a length begin with the frame headers.
+#: Markers: the second byte after 0xFF. Segments with a length begin with the frame headers. Layout.
 _FIRST_SEGMENT, _RESTARTS, _BEGIN, _END, _SCAN = 0xC0, range(0xD0, 0xD8), 0xD8, 0xD9, 0xDA
 
 
@@ -34,7 +33,7 @@ def png_size(data: bytes) -> tuple[int, int] | None:
 
 def encode(sample: np.ndarray) -> bytes:
     """u1 RGB, (height, width, 3), as a JPEG file."""
-    done, data = cv2.imencode(".jpg", cv2.cvtColor(sample, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(sample, cv2.COLOR_RGB2BGR))
     if not done:
         raise ValueError("OpenCV could not encode the image")
     return data.tobytes()
@@ -98,8 +97,8 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
 def marker_problem(data: bytes) -> str:
     """What is wrong with the markers of a JPEG file (ITU-T T.81, B.1 and B.2); empty if nothing is.
 
-    It tells a picture that lacks a part, or has bytes of another one, from a whole one in a twentieth of the time that
-    decoding takes. Wrong bits between the markers are not seen.
+    It finds a picture that lacks a part, or has bytes of another one, in a twentieth of the time that decoding takes.
+    Wrong bits between the markers are not found.
     """
     values = np.frombuffer(data, np.uint8)
     position, scans = 2, 0

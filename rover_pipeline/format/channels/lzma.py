@@ -12,9 +12,11 @@ from rover_pipeline.format.channels.base import MAX_SAMPLES, Channel, ChannelWri
 from rover_pipeline.format.files import opened_file, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
+#: Bytes that are read or decompressed at once. Schedule.
 _BLOCK = 1 << 20
-_DECODER_BYTES = 1 << 28  # four times the need of `xz -9`; a damaged header may request 4 GB
-#: No recording becomes a thousand times smaller. A file of nothing but zeros does, and would take hours to read.
+#: Four times the need of `xz -9`; a damaged header may request 4 GB. Schedule.
+_DECODER_BYTES = 1 << 28
+#: No recording becomes a thousand times smaller. A file of zeros does, and would take hours to read. Schedule.
 _MAX_RATIO, _FREE_BYTES = 1000, 1 << 26
 
 
@@ -27,11 +29,11 @@ class LzmaChannel(Channel):
     random_access = False
 
     def _open(self) -> int:
-        size, most = 0, min(MAX_SAMPLES * self.spec.sample_bytes, _FREE_BYTES + _MAX_RATIO * regular_size(self.path))
+        size, limit = 0, min(MAX_SAMPLES * self.spec.sample_bytes, _FREE_BYTES + _MAX_RATIO * regular_size(self.path))
         for block in self._blocks():
             size += len(block)
-            if size > most:
-                raise self.fail(f"decompresses to more than {most:,} bytes, which no recording does; correct the file")
+            if size > limit:
+                raise self.fail(f"decompresses to more than {limit:,} bytes, which no recording does; correct the file")
         count, extra = divmod(size, self.spec.sample_bytes)
         if extra:
             self.leftover = self.leftover or (

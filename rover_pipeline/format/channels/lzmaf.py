@@ -22,7 +22,9 @@ from rover_pipeline.format.files import opened_regular, read_bounded, read_exact
 from rover_pipeline.format.meta import ChannelSpec
 
 _MAGIC = b"\xfd7zXZ\x00"
-_HEADER = 12  # bytes of a stream header; a stream footer has as many
+#: Bytes of a stream header; a stream footer has as many. Layout.
+_HEADER = 12
+#: Bytes that are searched for streams at once. Schedule.
 _SCAN = 1 << 22
 
 

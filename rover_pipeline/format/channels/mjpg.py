@@ -12,12 +12,12 @@ from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import MAX_STORED
 from rover_pipeline.format.files import opened_file, opened_regular, read_exactly, regular_size
 
-#: Bytes of the container that are read at once while its chunks are counted: a page, of which a frame has many.
+#: Bytes of the container that are read at once while chunks are counted: a page, of which a frame has many. Schedule.
 _BUFFER = 1 << 12
-#: A chunk of sound, or a list, may come with every frame.
+#: A chunk of sound, or a list, may come with every frame. Schedule.
 _MAX_CHUNKS = 2 * MAX_STORED
-#: No JPEG is smaller, bytes. A smaller chunk is a frame that was lost, or padding: a recording has few of them.
-_LEAST_JPEG, _MAX_EMPTY = 100, 100_000
+#: No JPEG is smaller, bytes. A smaller chunk is a lost frame, or padding: a recording has few of them. Schedule.
+_MIN_JPEG, _MAX_EMPTY = 100, 100_000
 
 
 class MjpgChannel(jpeg.PictureChannel):
@@ -48,7 +48,7 @@ class MjpgChannel(jpeg.PictureChannel):
                 if not all(32 <= byte < 127 for byte in kind) or position + 8 + length > size:
                     self.leftover = f"the bytes from {position} to the end, {size - position:,}, are no whole frame"
                     break
-                if length < _LEAST_JPEG:
+                if length < _MIN_JPEG:
                     empty += 1
                     if empty > _MAX_EMPTY:
                         raise self.fail(f"holds more than {_MAX_EMPTY:,} frames without a picture; record it again")

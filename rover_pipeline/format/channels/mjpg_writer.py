@@ -11,7 +11,7 @@ from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
-#: Frame rate in the container. Real times are in the channel `ts`.
+#: Frame rate in the container. Real times are in the channel `ts`. Layout.
 NOMINAL_RATE = 30
 
 

@@ -1,8 +1,8 @@
 """Loop closure: the drift of the odometry is removed where the lidar comes back to a location that it has visited.
 
-Keyframes along the path have local maps. Each keyframe is matched with earlier ones that are near to it, as far as the
-drift that is allowed for can tell. A match is a loop if walls and floors of both visits agree, if drift explains it,
-and if another match agrees with it. A pose graph corrects the keyframes, and the trajectory follows them.
+Keyframes along the path have local maps. Each keyframe is matched with earlier ones that may be near to it, given the
+drift that is allowed for. A match is a loop if walls and floors of both visits agree, if drift explains it, and if
+another match agrees with it. A pose graph corrects the keyframes, and the trajectory follows them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,33 @@ from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_tra
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 
-#: Longest time between keyframes, where the lidar stands, seconds.
+#: Longest time between keyframes, where the lidar stands, seconds. Tuned: by hand.
 _MAX_INTERVAL = 5.0
-#: Number of sweeps of a keyframe's local map, and the longest time from the keyframe to them, seconds.
+#: Number of sweeps of a keyframe's local map, and the longest time from the keyframe to them, seconds. Tuned: by hand.
 _SWEEPS, _MAP_INTERVAL = 12, 3.0
-#: Largest number of earlier visits that a keyframe is matched with.
+#: Largest number of earlier visits that a keyframe is matched with. Tuned: by hand.
 _VISITS = 2
 #: Correction that is allowed even without drift, metres and radians: the odometry is that uncertain at least.
+#: Tuned: by hand.
 _MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
 #: Largest drift that is searched for, metres. Local maps that are farther from one another have nothing in common.
+#: Tuned: by hand.
 _MAX_DRIFT = 20.0
-#: Distance at which a rotation moves a point as much as the drift of the position does, metres.
+#: Distance at which a rotation moves a point as much as the drift of the position does, metres. Tuned: by hand.
 _LEVER_ARM = 5.0
-#: Smallest number of walls that two visits must share.
+#: Smallest number of walls that two visits must share. Tuned: by hand.
 _MIN_WALLS = 60
-#: Largest root mean square distance of the planes of two visits, metres, unless the options name one.
+#: Largest root mean square distance of the planes of two visits, metres, unless the options name one. Tuned: by hand.
 _MAX_RESIDUAL = 0.03
-#: Error of a match, however well its planes fit: metres and radians.
+#: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
 _MATCH_ERROR = 0.003, 0.0005
-#: Squared Mahalanobis distance that one in a thousand of correct matches exceeds (chi square, 6 degrees of freedom).
+#: Squared Mahalanobis distance that one in a thousand of correct matches exceeds.
+#: Noise: chi square, 6 degrees of freedom.
 _CHI_SQUARE = 22.5
 #: Standard deviation that a frame whose sweep is not usable adds to the path, and the largest one of others, metres.
+#: Tuned: by hand.
 _UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
-#: Longest time between poses that the lidar's motion is interpolated across, seconds.
+#: Longest time between poses that the lidar's motion is interpolated across, seconds. Tuned: by hand.
 _MAX_GAP = 0.5
 
 #: The sweeps of some frames, given their numbers.

@@ -23,22 +23,21 @@ from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Cells of the bird's-eye views, metres. Heights have steps of half a cell.
-_CELL = 0.2
-#: Half the width of the bird's-eye views, metres.
-_VIEW = 40.0
-#: Steps of the heading that are tried, radians, and their largest number to each side.
+#: Cells of the bird's-eye views, metres, whose heights have steps of half a cell; and half the width of the views,
+#: metres. Tuned: by hand.
+_CELL, _VIEW = 0.2, 40.0
+#: Steps of the heading that are tried, radians, and their largest number to each side. Tuned: by hand.
 _ANGLE_STEP, _MAX_STEPS = np.radians(1.0), 8
-#: Largest vertical component of a wall's normal, and smallest one of a floor's.
+#: Largest vertical component of a wall's normal, and smallest one of a floor's. Tuned: by hand.
 _WALL, _FLOOR = 0.5, 0.9
-#: Smallest number of walls of a map that can be matched.
+#: Smallest number of walls of a map that can be matched. Tuned: by hand.
 _MIN_WALLS = 6
-#: Largest distance of a plane's centre from another plane at first, metres.
+#: Largest distance of a plane's centre from another plane at first, metres. Tuned: by hand.
 _GATE = 0.5
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
-#: the nearest match is the most likely one.
+#: the nearest match is the most likely one. Tuned: by hand.
 _CLEARLY_BETTER = 0.1
-#: The odometry's estimate of the motion between two local maps: there is no drift to correct.
+#: The odometry's estimate of the motion between two local maps: there is no drift to correct. Layout.
 _UNMOVED = Poses(np.eye(3), np.zeros(3))
 
 

@@ -18,11 +18,9 @@ from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 
-#: Probability that a correct loop is not rejected.
+#: Probability that a correct loop is not rejected. Tuned: by hand.
 _INLIER_PROBABILITY = 0.999
-#: Standard deviation that fixes the first keyframe, metres and radians.
-_FIXED = 1e-6
-#: GTSAM has the rotation before the translation.
+#: GTSAM has the rotation before the translation. Layout.
 _ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
 
 
@@ -75,7 +73,8 @@ def optimize(
     graph, start = gtsam.NonlinearFactorGraph(), gtsam.Values()
     for number, pose in enumerate(poses):
         start.insert(number, pose)
-    graph.add(gtsam.PriorFactorPose3(0, poses[0], gtsam.noiseModel.Isotropic.Sigma(6, _FIXED)))
+    # The first keyframe is fixed, to a micrometre and a microradian.
+    graph.add(gtsam.PriorFactorPose3(0, poses[0], gtsam.noiseModel.Isotropic.Sigma(6, 1e-6)))
     for number, (metres, radians) in enumerate(deviations):
         noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([radians] * 3 + [metres] * 3))
         between = poses[number].between(poses[number + 1])

@@ -26,8 +26,9 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.transforms import transform_points
 
 #: Approximate number of points of a sweep that small_gicp is given. More make the initial guess no better.
+#: Tuned: by hand.
 _POINTS = 5000
-#: How often the first two sweeps are registered to one another until their motion is right.
+#: How often the first two sweeps are registered to one another until their motion is right. Tuned: by hand.
 _FIRST_ITERATIONS = 4
 
 

@@ -24,7 +24,7 @@ from rover_pipeline.odometry.registration.point_terms import (
     PointErrors,
     PointWeights,
 )
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -36,18 +36,17 @@ from rover_pipeline.odometry.registration.spline_equations import (
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Control points whose prior is computed at once.
+#: Control points whose prior is computed at once. Schedule.
 _CONTROLS = 1024
 #: How far rays get into thick planes, in thicknesses (see `Nuisance`): standard deviation before anything is measured,
-#: and the most. Where leaves are all alike, and all rays are from one side, it is 1.
+#: and the largest. Where leaves are all alike, and all rays are from one side, it is 1. Tuned: by hand.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
-#: Standard deviations, rad: of the elevation of all beams before anything is measured, for which data sheets allow 0.1
-#: degrees; and of its mean, because single beams differ by 0.05 degrees, and about 25 of them see what tells.
-_ELEVATION, _ONE_BEAM = np.radians(0.1), np.radians(0.01)
+#: Standard deviations, degrees: of the elevation of all beams before anything is measured; and of its mean, because
+#: single beams differ by 0.05 degrees, and about 25 of them measure it. Noise: data sheets of rotating lidars.
+ELEVATION_DEGREES, _MEAN_DEGREES = 0.1, 0.01
 #: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
+#: Tuned: by hand.
 _LEAVES = 1.0
-#: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
-_GATE = 0.05
 
 
 def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
@@ -88,7 +87,7 @@ def normal_equations(
         control points of the equations.
     """
     equations = _no_equations(trajectory)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
+    weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
     count = len(errors.nuisance)
     nuisance = Nuisance(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
     information: list[np.ndarray] = []
@@ -146,9 +145,9 @@ class SplineSystem:
         self.nuisance = np.zeros(unknowns) if nuisance is None else nuisance
         self.of_nuisance = Nuisance(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
         self.expected = np.full(unknowns, _DEPTH)
-        self.expected[ELEVATION] = _ELEVATION
+        self.expected[ELEVATION] = np.radians(ELEVATION_DEGREES)
         deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
-        self.most = np.concatenate([[np.inf], deepest])
+        self.max_nuisance = np.concatenate([[np.inf], deepest])
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
@@ -159,8 +158,8 @@ class SplineSystem:
         Leaves are not. What moves is blurred in the map, and looks so. Of one size alone a few points may say so, as
         those of edges do while a rig stands.
         """
-        bound = self.most[DEPTH:] > 0
-        return bool(bound.any() and (self.nuisance >= self.most)[DEPTH:][bound].all())
+        bound = self.max_nuisance[DEPTH:] > 0
+        return bool(bound.any() and (self.nuisance >= self.max_nuisance)[DEPTH:][bound].all())
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""
@@ -204,9 +203,9 @@ class SplineSystem:
         wanted = self.of_nuisance.right[known] / scale - self.nuisance[known] * self.expected[known] ** -2
         wanted -= linear.matmul(self.of_nuisance.cross[known].reshape(len(known), alone.size) / scale, alone)
         nuisance = self.nuisance.copy()
-        least = np.where(np.arange(len(nuisance)) < DEPTH, -np.inf, 0.0)
+        smallest = np.where(np.arange(len(nuisance)) < DEPTH, -np.inf, 0.0)
         after = nuisance[known] + linear.solve(information, wanted)
-        nuisance[known] = np.clip(after, least[known], self.most[known])
+        nuisance[known] = np.clip(after, smallest[known], self.max_nuisance[known])
         update = (alone - linear.matmul(through.T, nuisance[known] - self.nuisance[known])).reshape(-1, 6)
         before = self.trajectory
         pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
@@ -222,7 +221,7 @@ class SplineSystem:
         moves, cov = np.zeros(self.of_nuisance.cross.shape), np.zeros((len(self.nuisance), len(self.nuisance)))
         moves[known] = -through.reshape(len(known), *self.right.shape)
         cov[np.ix_(known, known)] = linear.inv(information)
-        cov[ELEVATION, ELEVATION] += _ONE_BEAM**2
+        cov[ELEVATION, ELEVATION] += np.radians(_MEAN_DEGREES) ** 2
         return moves, cov
 
     def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -233,7 +232,7 @@ class SplineSystem:
             where the unknowns stay; f8 (L, 6 M), by how much this step shrinks for each unit of an unknown; f8 (L, L),
             the information of the unknowns.
         """
-        known = np.flatnonzero((np.diagonal(self.of_nuisance.information) > 0) & (self.most > 0))
+        known = np.flatnonzero((np.diagonal(self.of_nuisance.information) > 0) & (self.max_nuisance > 0))
         right = np.empty((1 + len(known), *self.right.shape))
         for start, stop in self._parts():
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale

@@ -5,9 +5,9 @@ pass takes away only a part of the error: where each pass moves the trajectory b
 did, the limit is 1 / (1 - rate) moves away. Anderson mixing looks for this limit (D. G. Anderson, "Iterative procedures
 for nonlinear integral equations", JACM 1965; for registration A. L. Pavlov et al., "AA-ICP", ICRA 2018).
 
-The same rate tells what the equations of a pass, which take the map for known, do not: the covariance of trajectory and
-map together is theirs divided by 1 - rate (A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from
-incomplete data via the EM algorithm", JRSS B 1977; X.-L. Meng, D. B. Rubin, "Using EM to obtain asymptotic
+The same rate shows what the equations of a pass leave out, because they take the map for known: the covariance of
+trajectory and map together is theirs divided by 1 - rate (A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood
+from incomplete data via the EM algorithm", JRSS B 1977; X.-L. Meng, D. B. Rubin, "Using EM to obtain asymptotic
 variance-covariance matrices", JASA 1991).
 """
 
@@ -24,17 +24,18 @@ from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.registration.point_terms import PointErrors
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Passes that the next trajectory is made from, besides the last one.
+#: Passes that the next trajectory is made from, besides the last one. Tuned: by hand.
 _MEMORY = 2
 #: Largest rate: an extrapolation goes no farther than ten times the last move, and a covariance grows no more.
+#: Tuned: by hand.
 _MAX_RATE = 0.9
-#: The most that further passes would move a trajectory, relative to the next move.
+#: The most that further passes would move a trajectory, relative to the next move. Physics: sum of a geometric series.
 MAX_REMAINING = 1 / (1 - _MAX_RATE)
 #: Mixed passes leave this share of the move of the pass before, once the passes that are mixed are `_MEMORY` and one,
 #: and none of them began at the first trajectory: no pass has made that one, so that its errors are others, and the way
-#: from there to the second one tells nothing about the map.
+#: from there to the second one says nothing about the map. Tuned: by hand.
 _MIXED_RATE = 2 / 3
-#: Squared differences of moves, relative to the largest, below which they say nothing more.
+#: Squared differences of moves, relative to the largest, below which they say nothing more. Tuned: by hand.
 _INDEPENDENT = 1e-3
 
 
@@ -107,7 +108,7 @@ def mixed(passes: Sequence[Pass], band: np.ndarray) -> SplineTrajectory:
 
 
 def rate(passes: Sequence[Pass], band: np.ndarray) -> float:
-    """The share of an error that a pass leaves, from 0 to 0.9; 0 where a single pass does not tell.
+    """The share of an error that a pass leaves, from 0 to 0.9; 0 where a single pass does not show it.
 
     It is a Rayleigh quotient between the last two passes: how the result of a pass moved as its beginning did.
     """

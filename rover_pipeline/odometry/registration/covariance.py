@@ -14,9 +14,11 @@ from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul, solve
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.spline import ORDER
 
+#: Unknowns of a control point: a position and a rotation. Layout.
 _SIZE = 6
 #: Standard deviation of the scale of ranges: data sheets of rotating lidars allow a bias of 3 cm, here at 20 m. Neither
 #: the map nor the motion shows it, because both grow with it (a consider parameter; S. F. Schmidt, 1966).
+#: Noise: data sheets of rotating lidars.
 _RANGE_SCALE = 0.0015
 
 

@@ -18,32 +18,31 @@ from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Largest number of consecutive sweeps that are in the same of the two maps.
+#: Largest number of consecutive sweeps that are in the same of the two maps. Tuned: by hand.
 _BLOCK = 5
-#: Number of sweeps below which half of them make too poor a map to register the others to.
-_FEW = 2 * _BLOCK
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
-#: person 0.15 in a voxel of 1 m. Without it, companions in a corridor pass as walls.
+#: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
+#: Tuned: walls and a person.
 _WIDE = 0.22
-#: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is
-#: 1 / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
+#: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is 1
+#: / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
+#: Noise: two real drives.
 _TILT = 0.13
-#: Number of standard errors by which a trajectory has to be worse to be called worse.
+#: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 _SIGNIFICANT = 2.0
-#: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
-_GATE = 0.05
-#: Standard deviation of the rotation that `_move` expects, rad.
+#: Standard deviation of the rotation that `_move` expects, rad. Tuned: by hand.
 _TURN = 0.02
 #: Standard deviation of a sweep's position by its own points, m, above which more of them are worth their time. It is
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
+#: Tuned: walls, parks, a real drive.
 _LITTLE = 4e-4
-#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part must tell.
-PARTS, _TOLD = 16, 0.1
+#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
+PARTS, _MIN_SHARE = 16, 0.1
 
 
 class SweepFit(NamedTuple):
@@ -92,7 +91,7 @@ class TwoMaps:
     """The maps of alternate blocks of sweeps.
 
     Args:
-        count: number of sweeps of the recording. A single one has no others, and is judged by its own map.
+        count: number of sweeps of the recording. A single one has no others, and is compared with its own map.
     """
 
     options: OdometrySection
@@ -115,7 +114,7 @@ class TwoMaps:
 
         No more points may be inserted afterwards.
         """
-        return self.others(number) if self.count >= _FEW else self._whole
+        return self.others(number) if self.count >= 2 * _BLOCK else self._whole
 
     @cached_property
     def _whole(self) -> SurfelMap:
@@ -150,7 +149,7 @@ def evaluate(
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     depth = errors.depth if errors.depth.any() else np.zeros(0)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
+    weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
     matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
     total, inliers, squared_distances, _, normalised, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
@@ -184,13 +183,13 @@ def evaluate(
 
 def _cost(fit: Statistics, squares: float) -> float:
     """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
-    return (squares + (fit.points - fit.inliers) * _GATE**2) / fit.points
+    return (squares + (fit.points - fit.inliers) * GATE**2) / fit.points
 
 
 def _without_single_bodies(
     sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], surfels: SurfelMap, weights: PointWeights
 ) -> np.ndarray:
-    """What planes tell, f8 (6, 6), without what any single place tells of each direction.
+    """The information of planes, f8 (6, 6), without that of any single place about each direction.
 
     A body that moves along with the rig may be there; see `point_terms.Statistics.single_body`.
     """
@@ -221,20 +220,20 @@ def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -
     into_lidar = np.swapaxes(into_world, 1, 2)
     information = matmul(into_lidar, np.add.reduceat(matrix, edges), into_world)
     wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
-    with_prior = information + np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
+    with_prior = information + np.diag([GATE**-2] * 3 + [_TURN**-2] * 3)
     moves = solve(with_prior, wanted)[..., 0]
     # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
-    told = np.diagonal(solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_TOLD)
+    share = np.diagonal(solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
     own, next_one = matmul(moves.T, moves) / PARTS, matmul(moves[:-1].T, moves[1:]) / (PARTS - 1)
-    return np.stack([own, (next_one + next_one.T) / 2]) / told[:, None] / told
+    return np.stack([own, (next_one + next_one.T) / 2]) / share[:, None] / share
 
 
 def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The displacement, metres, and rotation, rad, that fit a whole sweep to the map, f8 (6,).
 
-    Directions that nothing tells of move little: they have a prior of the size of the gate.
+    Directions that nothing determines move little: they have a prior of the size of the gate.
     """
-    prior = np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
+    prior = np.diag([GATE**-2] * 3 + [_TURN**-2] * 3)
     return solve(information + prior, right)
 
 
@@ -247,7 +246,7 @@ def smallest_eigenvalue(information: np.ndarray) -> float:
 
 
 def weakly_constrained(information: np.ndarray) -> bool:
-    """Whether half of the sweeps or more tell so little of their positions that more points are worth their time.
+    """Whether half of the sweeps or more determine their positions so badly that more points are worth their time.
 
     Args:
         information: f8 (sweep, 6, 6), of each sweep alone, of a displacement (1/m2) and a rotation (1/rad2).
@@ -266,7 +265,7 @@ def per_distance(information: np.ndarray) -> np.ndarray:
 
 
 def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
-    """Whether held-out points say that a trajectory became worse, beyond what chance explains.
+    """Whether held-out points say that a trajectory became worse, beyond what noise explains.
 
     The test is that of paired differences, one for each sweep. Neighbouring sweeps are not independent: a block of them
     counts as one.
@@ -311,7 +310,8 @@ def cross_validate(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, option
 def noise_scale(fits: Sequence[SweepFit]) -> float:
     """Variance of the points' distances from their planes, relative to the expected one: the median of the sweeps.
 
-    Sweeps without noise tell none: the points of a planar scanner all lie in its own plane, but for the rounding of f4.
+    Sweeps without noise do not show it: the points of a planar scanner all lie in its own plane, but for the rounding
+    of f4.
     """
     noise = [fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
     return float(np.median(noise)) if noise else 1.0

@@ -11,9 +11,9 @@ from rover_pipeline.odometry.registration.point_terms import PointWeights, Stati
 from rover_pipeline.odometry.registration.point_to_plane import SCALE, pose_equations
 from rover_pipeline.odometry.surfel_voxels import SurfelTables
 
-#: Standard deviation of the centre of a plane, metres.
+#: Standard deviation of the centre of a plane, metres. Tuned: by hand.
 CENTRE_NOISE = 0.004
-#: Largest distance of a centre from its plane in the last iterations, metres, and the number of these.
+#: Largest distance of a centre from its plane in the last iterations, metres, and the number of these. Tuned: by hand.
 FINEST_GATE, _FINEST_ITERATIONS = 0.05, 3
 
 

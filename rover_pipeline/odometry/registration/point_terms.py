@@ -1,4 +1,4 @@
-"""What is known about points on planes before their equations are made, and what the equations tell of them."""
+"""What is known about points on planes before their equations are made, and what the equations say about them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from rover_pipeline.odometry.observations import Sweep
 
-#: No directions.
+#: No directions. Layout.
 NOWHERE = np.zeros((0, 6))
 
 
@@ -26,7 +26,7 @@ class PointWeights(NamedTuple):
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
         tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
-            with a wrong direction seem to tell of a motion along them is taken away from the matrices (errors in
+            with a wrong direction seem to say about a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
         directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.single_body` is of;
             f8 (0, 6): it is 0.
@@ -45,7 +45,7 @@ class PointWeights(NamedTuple):
 
 
 #: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of
-#: voxel.
+#: voxel. Layout.
 ELEVATION, DEPTH = 0, 1
 
 
@@ -72,7 +72,7 @@ class PointErrors(NamedTuple):
         )
 
 
-#: Before anything is known.
+#: Before anything is known. Layout.
 NO_ERRORS = PointErrors(np.zeros(0))
 
 
@@ -111,8 +111,8 @@ class Statistics(NamedTuple):
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
             average.
-        single_body: the most that anything up to a metre wide tells of each of the directions that are asked for, at
-            the default sizes of voxels.
+        single_body: the largest information that anything up to a metre wide has about each of the directions that are
+            asked for, at the default sizes of voxels.
     """
 
     points: float

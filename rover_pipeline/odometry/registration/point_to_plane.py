@@ -18,12 +18,16 @@ from rover_pipeline.odometry.registration.point_terms import (
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, RISE, THICKNESS, SurfelTables, surfel_key
 
-#: Distance of a point from its plane, in standard deviations, beyond which it counts less.
+#: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
 SCALE = 2.0
-#: Squared distance of a point from its plane, relative to its variance, above which it tells nothing of the noise.
+#: Squared distance of a point from its plane, relative to its variance, above which it says nothing about the noise.
+#: Tuned: by hand.
 _CUT_OFF = 9.0
-#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`.
+#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Tuned: by hand.
 THICK = 3.0
+#: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
+#: bad as a point without a plane. Tuned: by hand.
+GATE = 0.05
 
 
 @compiled
@@ -78,9 +82,9 @@ def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
 
 @compiled
 def _add_to_columns(
-    plane: np.ndarray, size: float, information: np.ndarray, keys: np.ndarray, told: np.ndarray
+    plane: np.ndarray, size: float, information: np.ndarray, keys: np.ndarray, in_columns: np.ndarray
 ) -> None:
-    """Adds what a plane tells to the four upright columns that it is in, of grids that are half a column apart.
+    """Adds the information of a plane to the four upright columns that it is in, of grids that are half a column apart.
 
     Whatever is no wider than half a column is in one of them as a whole.
     """
@@ -89,7 +93,7 @@ def _add_to_columns(
         key = voxel_key(x, y, grid)
         slot = find_slot(keys, key)
         keys[slot, 0] = key
-        told[slot] += information
+        in_columns[slot] += information
 
 
 @compiled
@@ -161,7 +165,7 @@ def pose_equations(
     plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     columns = 4 * room if len(directions) > 0 else 1
-    column_keys, told = np.full((columns, 1), EMPTY, np.int64), np.zeros((columns, 6))
+    column_keys, in_columns = np.full((columns, 1), EMPTY, np.int64), np.zeros((columns, 6))
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
@@ -233,7 +237,7 @@ def pose_equations(
                 for a in range(6):
                     along += j[a] * directions[k, a]
                 of_point[k] = weight * along * along
-            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], of_point, column_keys, told)
+            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], of_point, column_keys, in_columns)
         if tilt > 0:
             false = -weight * tilt * variance / planes[level][row, EXTENT] ** 2
             for i in range(3):
@@ -259,7 +263,8 @@ def pose_equations(
     for slot in range(len(on_part)):
         parts += on_part[slot, 0] > 0
     single_body = (
-        told[:, 0].max(), told[:, 1].max(), told[:, 2].max(), told[:, 3].max(), told[:, 4].max(), told[:, 5].max(),
+        in_columns[:, 0].max(), in_columns[:, 1].max(), in_columns[:, 2].max(),
+        in_columns[:, 3].max(), in_columns[:, 4].max(), in_columns[:, 5].max(),
     )  # fmt: skip
     statistics = Statistics(
         total, inliers, squared_distances, cut_off, normalised, inliers * balanced / max(parts, 1.0), pairs, single_body

@@ -26,29 +26,28 @@ from rover_pipeline.odometry.registration.spline_equations import AngularRates, 
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Jerk of the spline through the poses of the backend, m/s3 and rad/s3.
+#: Jerk of the spline through the poses of the backend, m/s3 and rad/s3. Tuned: by hand.
 _GUESS_JERK = 30.0
-#: What a trajectory goes on after the last instant that it is needed at, seconds, so that rounding cannot cut it off.
-_MARGIN = 1e-6
-#: Number of sweeps that a segment's map begins with.
+#: Number of sweeps that a segment's map begins with. Tuned: by hand.
 _FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
+#: Tuned: by hand.
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
-#: One sweep in so many tells whether a trajectory is better than another.
-_JUDGED = 3
+#: One sweep in so many is cross-validated to find the better one of two trajectories. Tuned: by hand.
+_VALIDATED = 3
 #: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
+#: Tuned: by hand.
 _COMPARED_AFTER = 5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
-#: which no further one is of use: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 30, 0.002
+#: which no further one is of use: planes settle at once, leaves after several passes. Tuned: by hand.
+_MAX_BATCH_PASSES, _SETTLED_METRES = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
+#: Tuned: by hand.
 _AGREE = 0.25
 #: Share of the information about a position below which hardly any surface faces a direction. It is a third where
-#: surfaces face all directions alike.
+#: surfaces face all directions alike. Tuned: by hand.
 _FACING = 0.05
-#: Information that holds the first sweep in its place.
-_FIXED = 1e8
 
 
 def register(
@@ -75,7 +74,8 @@ def register(
         poses.append(backend.register(sweep, scan, rotation))
         used.append(sweep)
     begin = min([ends[0], *(sweep.times[0] for sweep in used)])
-    last = max([ends[-1], *(sweep.times[-1] for sweep in used)]) + _MARGIN
+    # A microsecond more, so that rounding cannot cut off the last instant.
+    last = max([ends[-1], *(sweep.times[-1] for sweep in used)]) + 1e-6
     # The knots of all segments of a recording are on one grid, so that segments can be joined.
     begin = np.floor(begin / options.knots) * options.knots
     if not used:
@@ -107,7 +107,7 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
     for _ in range(batch_passes(options)):
         equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined = solve(trajectory, equations, options)
-        some = sweeps[::_JUDGED]
+        some = sweeps[::_VALIDATED]
         if is_worse(cross_validate(some, trajectory, options), cross_validate(some, refined, options)):
             break
         settled, trajectory = has_settled(options, trajectory, refined, ts, MAX_REMAINING), refined
@@ -127,7 +127,7 @@ def has_settled(
         left: how many times this move all further passes make at most; see `convergence.remaining_moves`.
     """
     moved = after.at(ts).pos - before.at(ts).pos
-    return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
+    return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED_METRES
 
 
 def _register_sweeps(
@@ -143,7 +143,7 @@ def _register_sweeps(
     points that were left out fit best is taken. Where hardly any surface faces a direction, trajectories that begin
     with other speeds along it are tried, too. One of these is taken only if the points fit it significantly better.
     """
-    some = sweeps[::_JUDGED]
+    some = sweeps[::_VALIDATED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
     quality = cross_validate(some, forth, options)
     if all(fits) and all(fit.shift < _AGREE * options.max_error for fit in quality):
@@ -163,7 +163,7 @@ def _register_sweeps(
             trajectory, used = _register_to_map(sweeps, other, options, gyro)
             trajectory = _refined(sweeps, trajectory, options, gyro)
             fits_of_other = cross_validate(some, trajectory, options)
-            # Among leaves one of several fits a little better by chance.
+            # Among leaves one of several fits a little better at random.
             if is_worse(fits_of_other, quality):
                 best, quality = (trajectory, used), fits_of_other
     return best
@@ -221,7 +221,7 @@ def _register_in_order(
     for sweep in (*known, sweeps[0]):
         surfels.insert(world_rays(sweep, estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
-    information = _FIXED * np.eye(6 * (reached - low))
+    information = 1e8 * np.eye(6 * (reached - low))  # holds the first sweep in its place
     all_fit = [True]
     for number, sweep in enumerate(sweeps[1:]):
         before = sweeps[number]

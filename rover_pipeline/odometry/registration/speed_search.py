@@ -2,8 +2,8 @@
 
 Most surfaces there are parallel to the motion, so that a registration that begins with a wrong speed keeps it.
 Therefore speeds are searched by correlation, as E. Olson searches poses (Real-Time Correlative Scan Matching, ICRA
-2009): sweeps that are placed with the right speed fill the fewest cells. Rings of few beams fill few cells at rest,
-too. So the best speed is not certain, and the best few are given.
+2009): sweeps that are placed with the right speed fill the smallest number of cells. Rings of few beams fill few cells
+at rest, too. So the best speed is not certain, and the best few are given.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rover_pipeline.odometry.registration.cross_validation import world_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Number of sweeps that are compared, because in half a second a rig hardly changes its speed. Edge of the cells, m:
-#: larger than the noise of ranges, smaller than posts and gaps.
+#: larger than the noise of ranges, smaller than posts and gaps. Tuned: by hand.
 _SWEEPS, _EDGE_M = 5, 0.1
-#: Largest speed, m/s, because a car on a motorway has 36; and number of speeds that are given.
+#: Largest speed, m/s, because a car on a motorway has 36; and number of speeds that are given. Tuned: by hand.
 _MAX_SPEED, _KEPT = 40.0, 3
-#: Number of points of a sweep that are compared, so that 400 speeds take less than half a second.
+#: Number of points of a sweep that are compared, so that 400 speeds take less than half a second. Tuned: by hand.
 _POINTS = 2000
 
 

@@ -25,7 +25,7 @@ from rover_pipeline.odometry.spline import (
 )
 from rover_pipeline.odometry.surfel_voxels import SurfelTables
 
-#: Gate and stride of the points (see `PointWeights`) in each iteration of the registration of a sweep.
+#: Gate and stride of the points (see `PointWeights`) in each iteration of the registration of a sweep. Tuned: by hand.
 _GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
 from rover_pipeline.errors import ConfigError, one_line, unless_damaged
-from rover_pipeline.format.provenance import left_out, read_provenance
+from rover_pipeline.format.provenance import omission, read_provenance
 from rover_pipeline.report.summary import StepSummary
 from rover_pipeline.table import REPORT, TABLE, asked_outputs
 
@@ -56,7 +56,7 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
                 seconds=seconds if isinstance(seconds, (int, float)) else None,
                 started=str(time.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
-                left_out=left_out(content),
+                left_out=omission(content),
                 **{key: count for key, count in counts.items() if isinstance(count, int)},
             )
         )

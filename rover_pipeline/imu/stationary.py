@@ -1,9 +1,9 @@
-"""Rests of an IMU: intervals in which what it measures is constant at its own noise, and gravity does not turn.
+"""Stationary intervals of an IMU: what it measures is constant at its own noise, and gravity does not turn.
 
 The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off
-by up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the
-measured direction of gravity. A steady turn about the vertical does not, and no single interval tells it from a bias:
-several intervals must agree, and an interval that disagrees with the others was a turn.
+by up to 0.3 rad/s. So other means distinguish rest from a steady turn. A turn about a horizontal axis turns the
+measured direction of gravity. A steady turn about the vertical does not, and no single interval distinguishes it from a
+bias: several intervals must agree, and an interval that disagrees with the others was a turn.
 """
 
 from __future__ import annotations
@@ -17,31 +17,36 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.numerics.linear import matmul
 
 #: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
+#: Tuned: by hand.
 _BLOCK_S = 0.02
-#: Largest share of samples that repeat the one before: more are a sensor that measures nothing.
+#: Largest share of samples that repeat the one before: more are a sensor that measures nothing. Tuned: by hand.
 _FROZEN = 0.95
 #: Largest turn of gravity at rest, rad/s, beyond what noise explains, and the number of standard deviations of noise.
+#: Tuned: by hand.
 _TURN, _SIGMAS = 0.002, 3.0
-#: Maximum difference of the mean magnitude of the acceleration of a rest from gravity, m/s2. Other units have more.
+#: Maximum difference of the mean magnitude of the acceleration at rest from gravity, m/s2. Other units have more.
+#: Tuned: by hand.
 _MAX_GRAVITY_ERROR = 0.5
-#: Largest difference of the biases of two rests, and bias about the vertical that is believed of a single rest without
-#: a doubt, rad/s: 2 degrees per second, by which MEMS gyroscopes drift while they warm up.
+#: Largest difference of the biases of two intervals, and bias about the vertical that is believed of a single interval
+#: without a doubt, rad/s: 2 degrees per second, by which MEMS gyroscopes drift while they warm up. Tuned: by hand.
 _AGREE = 0.03
 #: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s, which no
-#: averaging removes: 20 degrees per hour.
+#: averaging removes: 20 degrees per hour. Tuned: by hand.
 _CORRELATED_S, _INSTABILITY = 0.1, 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
+#: Tuned: by hand.
 _TYPICAL_BIAS = 0.1
-#: Rests with more than this between them, s, confirm one another. Less may be a steady turn with a jolt in it.
+#: Intervals with more than this between them, s, confirm one another. Less may be a steady turn with a jolt in it.
+#: Tuned: by hand.
 _APART_S = 1.0
 
 
-class Rest(NamedTuple):
-    """What an IMU measures during a rest.
+class StationaryInterval(NamedTuple):
+    """What an IMU measures during a stationary interval.
 
     Attributes:
         start, stop: times of the first and last sample, s.
-        rate: f8 (3,), mean angular velocity, rad/s: the bias, if it is a rest.
+        rate: f8 (3,), mean angular velocity, rad/s: the bias, if the IMU is at rest.
         sigma: standard deviation of `rate`, rad/s, each axis.
         acc: f8 (3,), mean acceleration, m/s2.
     """
@@ -53,11 +58,12 @@ class Rest(NamedTuple):
     acc: np.ndarray
 
     @staticmethod
-    def of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Rest:
-        """The rest of N samples: times f8 (N,), s; acc and avel f8 (N, 3), m/s2 and rad/s."""
+    def of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> StationaryInterval:
+        """The interval of N samples: times f8 (N,), s; acc and avel f8 (N, 3), m/s2 and rad/s."""
         seconds = max(float(times[-1] - times[0]), _CORRELATED_S)
         noise = float(np.sqrt(avel.var(axis=0).mean() * _CORRELATED_S / seconds))
-        return Rest(float(times[0]), float(times[-1]), avel.mean(axis=0), max(noise, _INSTABILITY), acc.mean(axis=0))
+        rate, sigma = avel.mean(axis=0), max(noise, _INSTABILITY)
+        return StationaryInterval(float(times[0]), float(times[-1]), rate, sigma, acc.mean(axis=0))
 
     @property
     def up(self) -> np.ndarray:
@@ -66,10 +72,10 @@ class Rest(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Which intervals are believed to be rests.
+    """Which intervals are believed to be stationary.
 
     Attributes:
-        chosen: bool (rest,).
+        chosen: bool (interval,).
         doubt: f8, rad/s, bias about the vertical that only one interval shows, so that it may be a steady turn; 0 where
             there is no doubt.
     """
@@ -78,7 +84,7 @@ class Agreement(NamedTuple):
     doubt: float
 
 
-def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
+def find_stationary(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
     """Samples that may be at rest: nothing but the noise of the device varies in a window around each of them.
 
     Straight motion at constant speed counts as rest too, and so does a steady turn about the vertical.
@@ -108,26 +114,26 @@ def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSec
     found = [
         slice(a, b) for a, b in edges.tolist() if b - a >= window and not _turns(acc[a:b], b - a, size * period)[0]
     ]
-    return [slice(rest.start * size, rest.stop * size) for rest in found]
+    return [slice(each.start * size, each.stop * size) for each in found]
 
 
-def agree(rests: list[Rest]) -> Agreement:
+def agree(stationary: list[StationaryInterval]) -> Agreement:
     """The intervals whose angular velocities agree with one bias.
 
     Where there are several such groups, the one of the longest duration is chosen, unless its angular velocity is
     improbable as a bias (the likelihood of a normal distribution of 0.1 rad/s stands for that).
     """
-    if not rests:
+    if not stationary:
         return Agreement(np.zeros(0, bool), 0.0)
-    starts, stops = np.array([rest.start for rest in rests]), np.array([rest.stop for rest in rests])
-    rates, ups = np.array([rest.rate for rest in rests]), np.array([rest.up for rest in rests])
+    starts, stops = np.array([each.start for each in stationary]), np.array([each.stop for each in stationary])
+    rates, ups = np.array([each.rate for each in stationary]), np.array([each.up for each in stationary])
     durations, same = stops - starts, cdist(rates, rates) < _AGREE
     vertical = np.abs((rates * ups).sum(axis=1))
     likelihood = np.exp(-((vertical / _TYPICAL_BIAS) ** 2) / 2)
     best = int(np.argmax(matmul(same, durations) * likelihood))
     chosen, believed = same[best], durations * likelihood
-    if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree by chance
-        return Agreement(np.zeros(len(rests), bool), 0.0)
+    if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree at random
+        return Agreement(np.zeros(len(stationary), bool), 0.0)
     confirmed = (starts[chosen][1:] - stops[chosen][:-1] > _APART_S).any()
     doubt = 0.0 if confirmed or vertical[best] < _AGREE else float(matmul(rates[best], ups[best]))
     return Agreement(chosen, doubt)
