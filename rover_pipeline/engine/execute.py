@@ -23,12 +23,8 @@ from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
 from rover_pipeline.format.meta import META
-<<<<<<< HEAD
-from rover_pipeline.format.provenance import LEFT_OUT, read_provenance, versions
-from rover_pipeline.format.rig import Rig
-=======
 from rover_pipeline.format.provenance import OMITTED, read_provenance, versions
->>>>>>> words
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
