@@ -24,7 +24,7 @@ from rover_pipeline.engine.step import REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
 from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.memory import flat, given_options, is_remembered, kept, nested, recalled, to_remember
+from rover_pipeline.workflow.memory import given_options, is_remembered, kept, nested, recalled, to_remember
 from rover_pipeline.workflow.stamps import STAMP
 
 
@@ -164,11 +164,10 @@ class Worlds:
         if not (own := self.config.instances.get(sensor)):
             return self.config
         if (sensor, type) not in self._of_sensors:
-            mount = {"rig": {type: own["rig"]}} if "rig" in own else {}
-            given = flat({type: {name: value for name, value in own.items() if name != "rig"}, **mount})
-            options = {**flat(self.config.model_dump(mode="json")), **given}
+            given = {type: {name: value for name, value in own.items() if name != "rig"}}
+            given |= {"rig": {type: own["rig"]}} if "rig" in own else {}
             try:
-                self._of_sensors[sensor, type] = Config.parse({**nested(options), "extra": self.config.extra})
+                self._of_sensors[sensor, type] = Config.parse(_updated(self.config.model_dump(mode="json"), given))
             except ConfigError as error:
                 raise ConfigError(f"config: instances.{sensor}: {str(error).removeprefix('config: ')}") from error
         return self._of_sensors[sensor, type]
@@ -207,3 +206,12 @@ class Worlds:
         stamp = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
         self.made.update(dict.fromkeys(products, stamp))
         return f"/{{trace}}/_{{product,{'|'.join(re.escape(each[1:]) for each in products)}}}/{stamp}"
+
+
+def _updated(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with those that are given in their places, section by section."""
+    changed = dict(options)
+    for name, value in given.items():
+        before = options.get(name)
+        changed[name] = _updated(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    return changed

@@ -1,0 +1,153 @@
+"""Sensors of any name, and several of a type: the same results under other names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.instances import as_types, instances, roles_of
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
+from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.validation.check import problems
+from tests.kit import small_trace
+
+NAMES = {"lidar": "top", "radar": "radar_front", "camera": "cam", "imu": "mti"}
+_ONLY_TS = json.dumps({"ts": {"format": "raw", "type": "f8", "shape": [], "desc": "Times."}})
+
+
+def rename(trace: Path, out: Path, names: Mapping[str, str]) -> Path:
+    """A copy of the raw sensors of a recording under other names; sidecars keep theirs."""
+    config = yaml.safe_load((trace / "config.yaml").read_text())
+    for name in (name for name in NAMES if (trace / name).is_dir()):
+        shutil.copytree(trace / name, out / names.get(name, name))
+    renamed = {names.get(name, name): value for name, value in config.items()}
+    if "rig" in config:
+        renamed["rig"] = {names.get(name, name): value for name, value in config["rig"].items()}
+    (out / "config.yaml").write_text(yaml.safe_dump(renamed))
+    return out
+
+
+def named(product: str, names: Mapping[str, str] = NAMES) -> str:
+    """The virtual sensor of a recording whose sensors have other names."""
+    type, _, rest = product[1:].partition("_")
+    return f"_{names[type]}_{rest}" if type in names and rest else product
+
+
+def test_sensors_of_other_names_give_the_same_bytes_under_their_names(
+    drive: Path, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    products = (
+        *("_lidar_image", "_lidar_points", "_imu_filtered", "_imu_pose", "_radar_points", "_radar_velocity"),
+        *("_radar_times", "_radar_pose", "_camera_frames", "_camera_pose", "_bev", "_sync"),
+    )
+    usual = rename(drive, tmp_path / "usual", {})
+    other = rename(drive, tmp_path / "other", NAMES)
+    for trace in (usual, other):
+        shutil.copytree(drive / "_odom", trace / "_odom")
+    for product in products:
+        for trace, name in ((usual, product), (other, named(product))):
+            run_step(find_step(product), trace, name, Request())
+        with subtests.test(product):
+            assert {*Sensor(usual / product).specs} - {*NAMES} - {f"{name}_dt" for name in NAMES} == {
+                *Sensor(other / named(product)).specs
+            } - {*NAMES.values()} - {f"{name}_dt" for name in NAMES.values()}
+            for channel in Sensor(usual / product).specs:
+                same = channel
+                if product == "_sync":
+                    same = NAMES.get(channel.removesuffix("_dt"), channel) + "_dt" * channel.endswith("_dt")
+                whole, renamed = (usual / product / channel).read_bytes(), other / named(product) / same
+                assert whole == renamed.read_bytes(), channel
+    roles = {"radar": "radar_front", "lidar": "top", "camera": "cam", "imu": "mti"}
+    assert (read_provenance(other / "_radar_front_points") or {})["sensors"] == roles
+    assert "sensors" not in (read_provenance(usual / "_radar_points") or {}), "names of types say nothing new"
+    assert not [each for each in problems(other) if "/_odom: lacks" not in each]
+
+
+def test_each_sensor_of_a_type_is_read_with_its_own_sidecar_section_and_pose(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("radar", "lidar"))
+    shutil.copytree(trace / "radar", trace / "radar_rear")
+    (trace / "radar_rear" / "radar.json").rename(trace / "radar_rear" / "radar_rear.json")
+    assert Rig(trace).of("radar") == ["radar", "radar_rear"], "by its channels"
+    text = yaml.safe_dump(
+        {"radar": {"type": "radar", "args": 1}, "radar_rear": {"type": "radar", "args": 2}, "rig": {"radar_rear": 3}}
+    )
+    (trace / "config.yaml").write_text(text)
+    rig = Rig(trace)
+    assert instances("_radar_points", rig) == ["_radar_points", "_radar_rear_points"]
+    assert rig.sidecar("radar_rear") == "radar_rear.json"
+    roles = roles_of(find_step("_radar_points"), "_radar_rear_points", rig)
+    assert roles == {"radar": "radar_rear"}
+    seen = yaml.safe_load(as_types(text, roles))
+    assert (seen["radar"]["args"], seen["radar_rear"]["args"], seen["rig"]) == (2, 1, {"radar": 3})
+    for name in instances("_radar_points", rig):
+        run_step(find_step("_radar_points"), trace, name, Request())
+    assert (trace / "_radar_points/xyz").read_bytes() == (trace / "_radar_rear_points/xyz").read_bytes()
+    assert "radar_rear/iq" in (read_provenance(trace / "_radar_rear_points") or {})["inputs"]
+
+
+def test_the_type_of_a_sensor_is_its_name_or_what_config_says_or_what_its_channels_say(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("radar", "lidar", "imu", "camera"))
+    for name, other in (("radar", "a"), ("lidar", "b"), ("imu", "c"), ("camera", "d"), ("imu", "radar_x")):
+        shutil.copytree(trace / name, trace / other)
+    (trace / "e").mkdir()
+    (trace / "e" / META).write_text(_ONLY_TS)
+    types = {"a": "radar", "b": "lidar", "c": "imu", "d": "camera", "e": "", "radar_x": "imu"}
+    assert {name: type for name, type in Rig(trace).types.items() if name not in NAMES} == types
+    (trace / "config.yaml").write_text("c: {type: GNSS}\ne: {type: sonar}\n")
+    assert (Rig(trace).types["c"], Rig(trace).types["e"]) == ("gnss", "")
+    (trace / "config.yaml").write_text("{")
+    assert Rig(trace).types["c"] == "imu", "a damaged config.yaml says nothing"
+
+
+def test_the_main_sensor_is_the_one_that_is_asked_for_or_called_as_its_type_or_the_largest(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("lidar",))
+    for name in ("front", "rear"):
+        shutil.copytree(trace / "lidar", trace / name)
+    assert Rig(trace).main("lidar") == "lidar" and Rig(trace).main("lidar", "rear") == "rear"
+    assert Rig(trace).main("lidar", "roof") == "lidar" and Rig(trace).main("radar") == "radar"
+    shutil.rmtree(trace / "lidar")
+    assert Rig(trace).main("lidar") == "front", "the first by name of equals"
+    with (trace / "rear" / "rng").open("ab") as file:
+        file.write(b"more")
+    assert Rig(trace).main("lidar") == "rear"
+
+
+def test_points_of_another_lidar_than_that_of_the_odometry_are_not_deskewed_with_it(
+    drive: Path, tmp_path: Path
+) -> None:
+    trace = rename(drive, tmp_path / "rec", {})
+    shutil.copytree(trace / "lidar", trace / "lidar_rear")
+    shutil.copytree(drive / "_odom", trace / "_odom")
+    run_step(find_step("_lidar_points"), trace, "_lidar_points", Request({"compensate": True}))
+    with pytest.raises(FormatError, match=r"has its trajectory, `_odom`, of another lidar, lidar, which _lidar_rear"):
+        run_step(find_step("_lidar_points"), trace, "_lidar_rear_points", Request({"compensate": True}))
+
+
+def test_the_reference_of_sync_is_any_sensor_with_samples(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("imu",))
+    (trace / "imu").rename(trace / "sonar")
+    for name in ("acc", "avel", "rot"):
+        (trace / "sonar" / name).unlink()
+    (trace / "sonar" / META).write_text(_ONLY_TS)
+    run_step(find_step("_sync"), trace, "_sync", Request())
+    assert {*Sensor(trace / "_sync").specs} >= {"sonar", "sonar_dt"}
+    assert json.loads((trace / "_sync" / PROVENANCE).read_text())["measured"]["reference"] == "sonar"
+
+
+def test_every_step_that_is_made_for_each_sensor_of_a_type_reads_this_sensor() -> None:
+    rig = Rig(Path("/nowhere"), {"a": "radar", "b": "lidar", "c": "camera", "d": "imu"})
+    for name in TABLE:
+        product = instances(name, rig)[0]
+        roles = roles_of(TABLE[name], product, rig)
+        assert rig.declared(product) == name
+        assert {roles[type] for type in ("radar", "lidar", "camera", "imu")} == {"a", "b", "c", "d"}

@@ -1,0 +1,93 @@
+"""The workflow on recordings whose sensors have any names, or are several of a type."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.workflow.flow import Flow
+from tests.kit import small_trace
+from tests.workflow.runs import snakemake
+
+
+def two_radars(path: Path) -> Path:
+    """A recording with a second radar, which `config.yaml` declares."""
+    trace = small_trace(path, sensors=("radar", "lidar"))
+    shutil.copytree(trace / "radar", trace / "front")
+    with (trace / "config.yaml").open("a") as file:
+        file.write("front: {type: radar, args: {radar: {device: AWR1642}}}\n")
+    return trace
+
+
+def asked(trace: Path, **config: object) -> tuple[Flow, list[str]]:
+    """The names that a run asks for, sorted."""
+    flow = Flow({"traces": str(trace), **config})
+    rules = []
+    for name in ("_radar_points", "_radar_velocity", "_lidar_image", "_sync"):
+        patterns = flow.makes(name)
+        rules.append(SimpleNamespace(output=patterns, input=[flow.needs(name)]))
+    return flow, sorted(Path(each).parent.name for each in flow.targets(rules))
+
+
+def test_a_name_of_a_type_asks_for_each_sensor_and_one_can_be_left_out(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    assert asked(trace, outputs="radar_points")[1] == ["_front_points", "_radar_points"]
+    assert asked(trace, outputs="front_points")[1] == ["_front_points"]
+    assert asked(trace, outputs="radar_points,-front_points")[1] == ["_radar_points"]
+    every = ["_front_points", "_front_velocity", "_lidar_image", "_radar_points", "_radar_velocity", "_sync"]
+    assert asked(trace, outputs="all")[1] == every
+    with pytest.raises(ConfigError, match="no rule makes 'rear_points'"):
+        asked(trace, outputs="rear_points")
+
+
+def test_a_sensor_can_have_options_and_a_pose_of_its_own_and_they_are_strict(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    own = {"front": {"points": {"max_points": 7}, "rig": {"translation": [1, 0, 0]}}}
+    flow, _ = asked(trace, outputs="radar_points", instances=own)
+
+    def options(product: str) -> dict[str, object]:
+        request = json.loads(flow.step_options(SimpleNamespace(trace=str(trace).lstrip("/"), product=product)))
+        return {"max": request["options"]["max_points"], "rig": request["options"]["rig"]["radar"]}
+
+    usual, front = options("radar_points"), options("front_points")
+    assert front["max"] == 7 != usual["max"]
+    assert usual["rig"] is None and front["rig"]["translation"] == [1.0, 0.0, 0.0]  # type: ignore[index]
+    other, _ = asked(trace, outputs="radar_points")
+    assert flow.made["_front_points"] != other.made["_front_points"], "other options are another stamp"
+    with pytest.raises(ConfigError, match=r"instances\.front: radar\.points\.max_pints: unknown key; did you mean"):
+        asked(trace, outputs="radar_points", instances={"front": {"points": {"max_pints": 7}}})
+
+
+def test_two_radars_are_two_passes_over_their_own_samples(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    flow, _ = asked(trace, outputs="radar_points")
+    assert [flow.step_of(name, trace).run.shares for name in ("_radar_points", "_front_points")] == ["radar", "front"]
+
+
+@pytest.mark.system
+def test_every_sensor_gives_its_results_in_one_run_and_the_next_run_has_nothing_to_do(tmp_path: Path) -> None:
+    first, second = two_radars(tmp_path / "all" / "first"), small_trace(tmp_path / "all" / "second")
+    (second / "radar").rename(second / "front")
+    (second / "config.yaml").write_text("front: {type: radar, args: {radar: {device: AWR1642}}}\n")
+    done = snakemake(tmp_path, tmp_path / "all", config={"outputs": "radar_points,lidar_image,sync,report"})
+    assert done.returncode == 0, done.stderr
+    made = {name for name in Trace(first).sensors() if name.startswith("_")}
+    assert made == {"_front_points", "_lidar_image", "_radar_points", "_sync"}
+    assert {"_front_points", "_lidar_image", "_sync"} <= {*Trace(second).sensors()}
+    assert (first / "_front_points/xyz").read_bytes() == (first / "_radar_points/xyz").read_bytes()
+    assert (read_provenance(second / "_front_points") or {})["sensors"] == {"radar": "front"}
+    again = snakemake(tmp_path, tmp_path / "all", config={"outputs": "radar_points,lidar_image,sync,report"})
+    assert again.returncode == 0 and "Nothing to be done" in again.stdout + again.stderr
+    os.utime(first / "front" / "iq", ns=(2 * 10**18, 2 * 10**18))
+    with (first / "front" / "iq").open("r+b") as file:
+        file.write(b"\1\1")
+    changed = snakemake(tmp_path, tmp_path / "all", "-n", config={"outputs": "radar_points,lidar_image,sync"})
+    assert "front_points: 1 of 2 recordings" in changed.stderr and "lidar_image:" not in changed.stderr
