@@ -71,6 +71,9 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
     if as_json:
         print(json.dumps(by_folder, indent=2))
     else:
+        unused = load("rover_pipeline.validation.unused:unused_sensors")
+        for note in (note for trace in traces for note in unused(trace)):
+            print(printable(f"rover-pipeline: {note}"), file=sys.stderr)
         kinds = [count(len(traces), "trace")] if traces or not datasets else []
         kinds += [count(len(datasets), "dataset")] if datasets else []
         print(f"rover-pipeline: {', '.join(kinds)}, {count(printed, 'problem')}", file=sys.stderr)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rover_pipeline.engine.instances import Roles, as_types
 from rover_pipeline.errors import RoverError
+from rover_pipeline.format.rig import TYPES
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace, is_empty
 from rover_pipeline.lookup import load
@@ -99,13 +100,16 @@ class Needs:
         )
 
     def report(self, names: Sequence[str], omitted: Sequence[str], results: Path) -> None:
-        """Say which outputs are left out although the recording has the sensor, because that is of another kind, and
-        which sensors the others take to be where the lidar is, because nothing says where they are."""
+        """Say which outputs are left out although the recording has the sensor, because that is of another kind, which
+        sensors give nothing, and which are taken to be where the lidar is, because nothing says where they are."""
         flow, source = self.flow, self.flow.source(results)
         unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
         for name in omitted:
             if (reason := self.lacking(name, results)) in unfit:
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
+        if any(name not in TYPES for name in flow.rig(results).types):
+            for line in load("rover_pipeline.validation.unused:unused_sensors")(source):
+                print(f"rover-pipeline: {line}", file=sys.stderr)
         # The odometry estimates how the IMU is mounted.
         needed: dict[str, tuple[str, Roles]] = {}
         for name in names:
