@@ -32,7 +32,8 @@ class Number(NamedTuple):
 def numbers(text: str) -> Iterator[Number]:
     """Each constant of a module that holds a number.
 
-    A comment holds for the assignments that follow it without a blank line or another comment between them.
+    A comment holds for the assignments that follow it without a blank line or another comment between them. Tables of
+    steps declare, and no number of theirs stands for itself.
     """
     lines = text.splitlines()
     for node in ast.parse(text).body:

@@ -22,10 +22,11 @@ from rover_pipeline.draw.theme import COLOURS, colour_name
 #: First and last time of a chart, s.
 Span = tuple[float, float]
 
-#: Shortest bar of a sensor, s, in a recording that has no length.
-_LEAST_MARK_S = 1e-3
-#: Margins above and below the axes of the path, and its width on a desktop, pixels.
+#: Shortest bar of a sensor, s, in a recording that has no length. Layout.
+_MIN_MARK_S = 1e-3
+#: Margins above and below the axes of the path, and its width on a desktop, pixels. Layout.
 _PATH_TOP, _PATH_BOTTOM, _PATH_WIDTH = 4, 40, 620.0
+#: Times between marks along a path, s. Layout.
 _TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 
 
@@ -66,9 +67,9 @@ def timeline(sensors: Sequence[tuple[str, Intervals]], span: Span) -> Chart:
             top, bottom = centre - height / 2, centre + height / 2
             (begin, end), *_ = bar.running - span[0]
             # A single sample has no length, but it was there.
-            least = max((span[1] - span[0]) / canvas.mark_bins, _LEAST_MARK_S)
-            begin = max(0.0, min(begin, span[1] - span[0] - least))
-            end = max(end, begin + least)
+            length = max((span[1] - span[0]) / canvas.mark_bins, _MIN_MARK_S)
+            begin = max(0.0, min(begin, span[1] - span[0] - length))
+            end = max(end, begin + length)
             _draw_bars(axes, [(begin, end, top, bottom)], colour_name(name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
             for each, edge, sign, colour in (

@@ -19,12 +19,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 from rover_pipeline.draw.formatting import elapsed, significant
 from rover_pipeline.draw.theme import COLOURS
 
-#: Widths of a figure for a desktop and for a phone, CSS pixels. Text is as large on both.
+#: Widths of a figure for a desktop and for a phone, CSS pixels. Text is as large on both. Layout.
 WIDE, NARROW = 1000, 352
-#: Height of a row of axes, and of its title; height of the tick labels below the last row; margins left and right.
+#: Heights of a row of axes, of its title and of the tick labels below the last row; margins left and right. Layout.
 ROW, TITLE, TICKS = 88, 24, 24
 LEFT, RIGHT = 46, 18
-#: With 72 dots per inch a point of Matplotlib is a CSS pixel.
+#: With 72 dots per inch a point of Matplotlib is a CSS pixel. Layout.
 _DPI = 72
 _STYLE = {
     "svg.fonttype": "none",
@@ -68,7 +68,7 @@ class Chart(NamedTuple):
 
 
 class Canvas(NamedTuple):
-    """A figure to draw on; width and height are CSS pixels. `narrow` tells whether it is the one for a phone."""
+    """A figure to draw on; width and height are CSS pixels. `narrow`: it is the one for a phone."""
 
     figure: Figure
     narrow: bool
@@ -99,12 +99,12 @@ class Canvas(NamedTuple):
 
     @property
     def curve_bins(self) -> int:
-        """Bins of a downsampled curve that can be told apart."""
+        """Bins of a downsampled curve that a reader can distinguish."""
         return 170 if self.narrow else 480
 
     @property
     def mark_bins(self) -> int:
-        """Marks that can be told apart when they are drawn next to one another."""
+        """Marks beside one another that a reader can distinguish."""
         return 110 if self.narrow else 320
 
 

@@ -9,30 +9,26 @@ import cv2
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
+from rover_pipeline.draw.tuning import TUNING
 
-#: Limits of the picture's longer side, pixels.
+#: Limits of the picture's longer side, pixels. Layout.
 _MAX_SIDE, _MIN_SIDE = 2000, 900
-#: Height of the strip below the picture that holds the scale and the colours, pixels.
+#: Height of the strip below the picture that holds the scale and the colours, pixels. Layout.
 _STRIP = 56
-#: Surfaces up to this height are drawn as floor.
-_FLOOR_M = 0.15
+#: Colours of the picture, as blue, green and red, as OpenCV wants them. Layout.
 _WHITE, _BLANK, _INK = (255, 255, 255), (225, 225, 225), (40, 40, 40)
-_PATH, _START, _END = (40, 40, 220), (60, 160, 40), (200, 60, 40)  # red, green and blue in OpenCV's order B, G, R
-#: OpenCV draws at coordinates in fixed point, with this number of bits for fractions of a pixel.
+_PATH, _START, _END = (40, 40, 220), (60, 160, 40), (200, 60, 40)
+#: OpenCV draws at coordinates in fixed point, with this number of bits for fractions of a pixel. Layout.
 _BITS = 4
-#: Longest side of a floor plan, pixels.
+#: Longest side of a floor plan, pixels. Layout.
 _PLAN_SIZE = 900
-#: A grey that is visible on white and on black.
+#: A grey that is visible on white and on black, and opacities of walls and floors. Layout.
 _GREY = 128
 _WALL_OPACITY, _FLOOR_OPACITY = 0.85, 0.16
-#: Points of the map and of the path in the page: six bytes each, and a third more as text.
+#: Points of the map and of the path in the page: six bytes each, and a third more as text. Layout.
 _MAP_POINTS, _PATH_POINTS = 24_000, 1500
-#: Largest whole number that a coordinate is stored as.
+#: Largest whole number that a coordinate is stored as. Layout.
 _LEVELS = 65_535
-#: Points this much above the highest pose of the lidar belong to a ceiling, which hides the room from above, m.
-_CEILING_M = 0.6
-#: Shares of the points left out at both ends of each axis when the view is centred: strays through windows.
-_STRAYS = 0.03
 
 
 def map_picture(
@@ -60,7 +56,7 @@ def map_picture(
     size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
     colours = _coloured(tops)
     heights = tops / 255 * top
-    colours[(heights <= _FLOOR_M) | ((heights >= low) & free)] = 255
+    colours[(heights <= TUNING.floor_m) | ((heights >= low) & free)] = 255
     colours[(tops == 0) & unknown] = _BLANK
     colours = np.ascontiguousarray(colours[::-1])
     # Pixels of a reduced picture are means of cells, so that thin walls stay visible.
@@ -204,8 +200,8 @@ def view_3d(stored: np.ndarray, path: np.ndarray) -> View3d | None:
     both = np.concatenate([xyz, path])
     low, high = both.min(axis=0), both.max(axis=0)
     step = max(float((high - low).max()) / _LEVELS, 1e-6)
-    near, far = np.quantile(xyz, (_STRAYS, 1 - _STRAYS), axis=0)
-    ceiling = float(path[:, 2].max()) + _CEILING_M if len(path) else np.inf
+    near, far = np.quantile(xyz, (TUNING.strays, 1 - TUNING.strays), axis=0)
+    ceiling = float(path[:, 2].max()) + TUNING.map_ceiling_m if len(path) else np.inf
     centre = (near + far) / 2
     return View3d(
         points=_encoded(xyz, low, step),

@@ -9,11 +9,11 @@ import cv2
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture, resize
-from rover_pipeline.draw.scales import CEILING_M, colour_distances, height_colours, velocity_colours
+from rover_pipeline.draw.scales import colour_distances, height_colours, velocity_colours
 from rover_pipeline.draw.theme import CAPTION, GROUND, REMARK, RING, RING_LABEL, ROVER
+from rover_pipeline.draw.tuning import TUNING
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
-_WEBP_QUALITY = 82
 
 
 class EmbeddedImage(NamedTuple):
@@ -27,7 +27,7 @@ class EmbeddedImage(NamedTuple):
 def embed_image(image: np.ndarray) -> EmbeddedImage:
     """Encode an image, u1 (row, column, 3) RGB or (row, column, 4) RGBA."""
     code = cv2.COLOR_RGB2BGR if image.shape[2] == 3 else cv2.COLOR_RGBA2BGRA
-    data = encode_picture(".webp", cv2.cvtColor(image, code), (cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY))
+    data = encode_picture(".webp", cv2.cvtColor(image, code), (cv2.IMWRITE_WEBP_QUALITY, TUNING.webp_quality))
     text = base64.b64encode(data).decode()
     return EmbeddedImage(f"data:image/webp;base64,{text}", image.shape[1], image.shape[0])
 
@@ -119,7 +119,7 @@ class ViewFromAbove(NamedTuple):
 
     def draw_lidar_points(self, points: np.ndarray) -> None:
         """Colour each pixel by its highest point, f4 (N, 3), m. Ceilings are left out."""
-        points = points[points[:, 2] < CEILING_M]
+        points = points[points[:, 2] < TUNING.sweep_ceiling_m]
         points = points[np.argsort(points[:, 2], kind="stable")]
         pixels = self.pixels(points).astype("i4")
         inside = ((pixels >= 0) & (pixels < self.picture.shape[1::-1])).all(axis=1)

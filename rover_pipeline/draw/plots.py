@@ -12,15 +12,16 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw.map_view import FloorPlan
-from rover_pipeline.draw.scales import CEILING_M, HEIGHTS, colour_map, decibel_limits, distance_limits
+from rover_pipeline.draw.scales import colour_map, decibel_limits, distance_limits
+from rover_pipeline.draw.tuning import TUNING
 
-#: Distances that a colour bar names, m, where they occur.
+#: Distances that a colour bar names, m, where they occur. Layout.
 _DISTANCES = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
-#: Points of a sweep that are drawn.
-_MOST_POINTS = 40_000
-#: Size of points of unknown strength, and the largest ratio of signal to noise, dB.
-_SIZE, _MOST_DB = 15.0, 80.0
-#: How far an arrow shows a body to go, s.
+#: Points of a sweep that are drawn. Layout.
+_MAX_POINTS = 40_000
+#: Size of points of unknown strength. Layout.
+_SIZE = 15.0
+#: An arrow is as long as the way of a body in this time, s. Layout.
 _ARROW_S = 1.0
 
 
@@ -171,8 +172,8 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
     Rows that are not finite, or zero, are no points.
     """
     xyz = xyz[np.isfinite(xyz).all(1) & (xyz != 0).any(1)]
-    xyz = xyz[:: max(1, len(xyz) // _MOST_POINTS)]
-    if (below := xyz[:, 2] < CEILING_M).any():
+    xyz = xyz[:: max(1, len(xyz) // _MAX_POINTS)]
+    if (below := xyz[:, 2] < TUNING.sweep_ceiling_m).any():
         xyz = xyz[below]
     xyz = xyz[np.argsort(xyz[:, 2], kind="stable")]  # what is higher hides what is below it
     figure.set_size_inches(8, 7)
@@ -182,9 +183,9 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
         say_empty(plot, "no returns in this sweep")
         return
     reach = float(np.percentile(np.abs(xyz[:, :2]), 98)) * 1.1 + 1
-    style: dict[str, Any] = {"cmap": colour_map("height"), "vmin": HEIGHTS[0], "vmax": HEIGHTS[1]}
+    style: dict[str, Any] = {"cmap": colour_map("height"), "vmin": TUNING.heights[0], "vmax": TUNING.heights[1]}
     points = plot.scatter(-xyz[:, 1], xyz[:, 0], 0.5, xyz[:, 2], **style)
-    add_colour_bar(plot, points, f"height in the sensor's frame (m), up to {CEILING_M:g} m above it")
+    add_colour_bar(plot, points, f"height in the sensor's frame (m), up to {TUNING.sweep_ceiling_m:g} m above it")
     plot.set(xlim=(-reach, reach), ylim=(-reach, reach))
 
 
@@ -196,8 +197,8 @@ def draw_radar_points(figure: Figure, xyz: np.ndarray, doppler: np.ndarray, stre
     """
     if strength is None or not np.isfinite(strength).all():
         strength = np.full(len(xyz), _SIZE)
-    elif strength.max(initial=0) > _MOST_DB:  # not dB
-        strength = _MOST_DB * strength / strength.max()
+    elif strength.max(initial=0) > TUNING.max_db:  # not dB
+        strength = TUNING.max_db * strength / strength.max()
     max_speed = float(np.abs(doppler).max(initial=0.1))
     figure.set_size_inches(8, 6.5)
     plot = add_view_from_above(figure)
@@ -228,8 +229,8 @@ def draw_occupancy(figure: Figure, cells: np.ndarray, azimuth: Bins, ranges: Bin
         mesh = plot.pcolormesh(*corners, shown, cmap=colour_map("height"), vmin=low, vmax=high)
         add_colour_bar(plot, mesh, f"of the highest occupied cell: {elevation.label}")
     else:
-        most = max(1, int(cells.max(initial=0)))
-        plot.pcolormesh(*corners, cells, cmap=colour_map("occupancy"), vmin=0, vmax=most)
+        full = max(1, int(cells.max(initial=0)))
+        plot.pcolormesh(*corners, cells, cmap=colour_map("occupancy"), vmin=0, vmax=full)
     plot.plot(0, 0, "r^")
     if not cells.any():
         say_empty(plot, "nothing is occupied in this frame")

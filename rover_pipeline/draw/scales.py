@@ -7,18 +7,10 @@ from matplotlib import colormaps
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 from rover_pipeline.draw.theme import APPROACHING, COLOUR_MAPS, RECEDING, STILL
+from rover_pipeline.draw.tuning import TUNING
 from rover_pipeline.lidar.ranges import CLIPPED
 
-#: Colours of power span at most this many decibels below the strongest cell; they end at the noise if that is higher.
-_SPAN_DB = 70.0
-#: Heights in the frame of the lidar with the first and the last colour, m.
-HEIGHTS = (-1.8, 1.5)
-#: Radial speed from which on the colour of a point does not change any more, m/s: that of a walk.
-FULL_SPEED_MPS = 1.0
-#: Points this much above the lidar belong to ceilings, which would hide everything in a view from above, m.
-CEILING_M = 1.0
-
-#: Of an odd number of colours, so that one of them is `STILL`.
+#: Of an odd number of colours, so that one of them is `STILL`. Layout.
 _VELOCITY = LinearSegmentedColormap.from_list("velocity", np.array([APPROACHING, STILL, RECEDING]) / 255, 257)
 
 
@@ -61,19 +53,19 @@ def colour_distances(distances: np.ndarray, near: float, far: float) -> np.ndarr
 
 
 def decibel_limits(power: np.ndarray) -> tuple[float, float]:
-    """Values with the first and the last colour of several frames, dB: at the noise, or `_SPAN_DB` below the last."""
+    """Values with the first and the last colour of several frames, dB: at the noise, or `span_db` below the last."""
     finite = power[np.isfinite(power)]
     if not len(finite):
-        return -_SPAN_DB, 0.0
+        return -TUNING.span_db, 0.0
     high = float(finite.max())
-    return max(high - _SPAN_DB, float(np.median(finite))), high
+    return max(high - TUNING.span_db, float(np.median(finite))), high
 
 
 def height_colours(z: np.ndarray) -> np.ndarray:
     """Colours of heights in the frame of the lidar, m, (N,), as u1 RGB (N, 3): low is blue, high is red."""
-    return colourise(z, *HEIGHTS, "height")
+    return colourise(z, *TUNING.heights, "height")
 
 
 def velocity_colours(doppler: np.ndarray) -> np.ndarray:
     """Colours of radial velocities, m/s, (N,), as u1 RGB (N, 3): receding is red, approaching is blue."""
-    return colourise(np.nan_to_num(doppler), -FULL_SPEED_MPS, FULL_SPEED_MPS, "velocity")
+    return colourise(np.nan_to_num(doppler), -TUNING.full_speed, TUNING.full_speed, "velocity")

@@ -15,10 +15,10 @@ COLOUR_MAPS = {
     "power": "inferno",
     "value": "viridis",
 }
-#: RGB of a point that approaches, stands still and recedes. Other speeds have colours between these.
+#: RGB of a point that approaches, stands still and recedes. Other speeds have colours between these. Layout.
 APPROACHING, STILL, RECEDING = (70, 110, 255), (255, 255, 255), (255, 60, 60)
 
-#: RGB on dark pictures: the ground, rings at round distances and their labels, remarks, captions, and the rover.
+#: RGB on dark pictures: the ground, rings at round distances and labels, remarks, captions, and the rover. Layout.
 GROUND, RING, RING_LABEL, REMARK, CAPTION, ROVER = (
     (24, 28, 34), (60, 64, 70), (140, 146, 154), (120, 120, 120), (235, 235, 235), (255, 255, 255),
 )  # fmt: skip

@@ -21,7 +21,7 @@ from rover_pipeline.format.provenance import PROVENANCE, is_source, read_provena
 from rover_pipeline.format.trace import find_traces, is_trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.report.templating import environment
-from rover_pipeline.validation.accuracy import LEAST_ALIGNED, compare, errors, relative_by_way
+from rover_pipeline.validation.accuracy import MIN_ALIGNED, compare, errors, relative_by_way
 from rover_pipeline.validation.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
 
 #: How paths are laid over one another, for the page.
@@ -107,7 +107,7 @@ def _figures(
     both = found.valid & known
     figures = plain(compare(found.ts, found.poses, found.valid, wanted, known))
     figures |= {"against": given.name, "notes": [*notes]}
-    if both.sum() < LEAST_ALIGNED:
+    if both.sum() < MIN_ALIGNED:
         figures["notes"].append("fewer than three poses are valid in A at times that B knows: nothing can be compared")
         return figures
     ours, theirs = found.poses.select(both), wanted.select(both)

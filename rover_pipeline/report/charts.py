@@ -14,7 +14,7 @@ from rover_pipeline.report.read.motion import SpeedCurve, Track
 from rover_pipeline.report.read.sensors import Residuals, SensorRecord
 from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals
 
-#: Largest number of stripes that mark invalid poses.
+#: Largest number of stripes that mark invalid poses. Layout.
 _MAX_STRIPES = 400
 
 

@@ -20,24 +20,18 @@ from rover_pipeline.report.summary import (
     SyncSummary,
     Verdict,
 )
+from rover_pipeline.report.tuning import TUNING
 
+#: Layout.
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 #: A line that begins with a sensor or with a file of a sensor.
 _LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
 #: What `check` says of a sample that cannot be decoded.
 _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
-#: Share of invalid samples above which a sensor or a trajectory is of no use.
-_MAX_INVALID_SHARE = 0.5
 #: What a step says of poses that all are at times that the odometry does not cover.
-_NO_POSE = "tells of none of the"
+_NO_POSE = "all poses are NaN"
 #: What the odometry says of its invalid poses, which the page counts itself.
 _UNTRUSTED = "sweeps are not to be trusted"
-#: Of fewer samples neither the clock nor anything else can be estimated, so that remarks about it are no warnings.
-_FEW_SAMPLES = 20
-#: A trajectory of so few sweeps has nothing to be checked against.
-_TOO_FEW_SWEEPS = 3
-#: Share of radar frames that contradict the odometry above which that is named; the speed of a rig at rest, m/s.
-_CONTRADICTED_SHARE, _STILL_MPS = 0.02, 0.2
 
 
 class Evidence(NamedTuple):
@@ -52,7 +46,7 @@ class Evidence(NamedTuple):
         failed: outputs that were asked for and not made -> why.
         remarks: what a look at a few samples of the raw sensors found.
         reference: whether a path came with the recording.
-        one_chirp: whether a frame of the radar is a single chirp, which tells no velocity.
+        one_chirp: whether a frame of the radar is a single chirp, which measures no velocity.
     """
 
     trace: str
@@ -191,7 +185,7 @@ def _start_and_end(evidence: Evidence, options: ReportOptions) -> Iterator[Findi
         only = " but a path that came with it: there is nothing to make results of" if evidence.reference else ""
         yield _finding("note" if evidence.reference else "error", "trace", f"holds no raw sensor{only}")
     if evidence.one_chirp:
-        yield _finding("note", "radar", "sends one chirp a frame, which tells how far targets are and not how fast")
+        yield _finding("note", "radar", "sends one chirp a frame, which measures how far targets are and not how fast")
     running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
     if len(running) < 2:
         return
@@ -230,7 +224,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
         text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
-        above: Severity = "error" if share > _MAX_INVALID_SHARE else "warning"
+        above: Severity = "error" if share > TUNING.max_invalid_share else "warning"
         yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text, figure="invalid")
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
         text = f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz"
@@ -241,7 +235,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
     sweeps = next((each.samples for each in evidence.raw if each.name == "lidar"), 0)
-    is_short = sweeps <= _TOO_FEW_SWEEPS
+    is_short = sweeps <= TUNING.few_sweeps
     lost = next((each.invalid == each.samples for each in evidence.virtual if each.name == "_odom"), False)
     for step in evidence.steps:
         if step.left_out:
@@ -254,9 +248,9 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             inherited, outside = evidence.explained.get(step.sensor, (0, 0))
             if _NO_POSE in text and outside + inherited == step.samples:
                 continue  # the finding about these samples says why
-            # A remark about a file tells of damage, however short the recording is.
+            # A remark about a file reports damage, however short the recording is.
             few = "/" not in place and any(
-                each.name == _sensor(place) and each.samples < _FEW_SAMPLES for each in evidence.raw
+                each.name == _sensor(place) and each.samples < TUNING.few_samples for each in evidence.raw
             )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:
@@ -279,12 +273,12 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             continue
         if share > options.max_invalid_share:
             text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
-            useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
+            useless = sensor.name == "_odom" and share > TUNING.max_invalid_share
             if useless and is_short:
                 text = f"{text}: {count(sweeps, 'sweep')} {'is' if sweeps == 1 else 'are'} too few for a trajectory"
                 yield _finding("note", sensor.name, text, figure="invalid")
             else:
-                advice = 'The figures below, under "How good is the path?", tell why.' if sensor.name == "_odom" else ""
+                advice = 'The figures below, under "How good is the path?", show why.' if sensor.name == "_odom" else ""
                 yield _finding("error" if useless else "warning", sensor.name, text, advice, figure="invalid")
     speed = evidence.radar_speed
     if speed and speed.above_share:
@@ -295,9 +289,9 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             f"{percent(speed.above_share)} of the time: what stands still ahead has a wrong speed in its spectra",
             figure="above_share",
         )
-    if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > _CONTRADICTED_SHARE:
+    if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > TUNING.contradicted_share:
         ours, radars = speed.contradicted_mps
-        moves = "stands still" if ours < _STILL_MPS else f"moves at {ours:.1f} m/s"
+        moves = "stands still" if ours < TUNING.still_mps else f"moves at {ours:.1f} m/s"
         for_share = percent(speed.contradicted_share or 0.0)
         yield _finding(
             "warning",

@@ -35,12 +35,12 @@ from rover_pipeline.report.summary import SensorSummary, Severity, Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.table import find_step
 
-#: The step that provenance names.
+#: The step that provenance names, its version, and the order of the rows. Layout.
 STEP = "rover_pipeline.report.fleet"
 VERSION = 1
 FLEET = "fleet.json"
 _RANK = {"bad": 0, "none": 1, "fair": 2, "good": 3}
-#: Side of the square with the path of a recording, and its margin, pixels.
+#: Side of the square with the path of a recording, and its margin, pixels. Layout.
 _SIDE, _MARGIN = 44.0, 3.0
 
 
@@ -51,7 +51,7 @@ class Row:
     Attributes:
         name: path of the trace below the folder that the command was given.
         link: address of its page, relative to the page of the fleet; empty when it has none.
-        summary: None when it cannot be read; `problem` tells why.
+        summary: None when it cannot be read; `problem` says why.
     """
 
     name: str
@@ -204,7 +204,7 @@ def _is_stale(trace: Path, page: Path, provenance: dict[str, Any]) -> bool:
 
 
 def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
-    """The row of a trace, for a page in `directory`; `problem` tells why there is no summary, if that is known."""
+    """The row of a trace, for a page in `directory`; `problem` says why there is no summary, if that is known."""
     name, page, path = one_line(name), trace / REPORT / PAGE, trace / REPORT / SUMMARY
     link = quote(os.fsencode(os.path.relpath(page, directory))) if page.exists() else ""
     try:

@@ -24,9 +24,8 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
+from rover_pipeline.report.tuning import TUNING
 
-#: No radar on a rover has points that are farther away than this, m.
-_MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
 _Render = Callable[[np.ndarray], list[np.ndarray]]
 
@@ -127,7 +126,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     ]
 
 
-#: Title of images -> function that says of a sample what it does not show; "" where it shows something.
+#: Title of images -> function that says of a sample what it does not show; "" where it shows something. Layout.
 _NOTHING: dict[str, Callable[[np.ndarray], str]] = {
     "lidar": lambda ranges: "" if np.isfinite(metres(ranges)).any() else "no return",
     "radar points": lambda points: "" if np.isfinite(points[:, :3]).all(axis=1).any() else "no point",
@@ -205,7 +204,7 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
     ranges, doppler = axes.get("range"), axes.get("doppler")
     scale = ""
     if ranges is not None and doppler is not None:
-        speeds = f"±{np.abs(doppler).max():.1f} m/s" if len(doppler) > 1 else "one chirp, which tells no velocity"
+        speeds = f"±{np.abs(doppler).max():.1f} m/s" if len(doppler) > 1 else "one chirp, which measures no velocity"
         scale = f"to {ranges[-1]:.0f} m, {speeds}"
 
     def render(power: np.ndarray) -> list[np.ndarray]:
@@ -217,7 +216,7 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
 
 
 def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    """Points from above: ahead is up. `_radar_range_azimuth` tells how far the radar sees, else the points do."""
+    """Points from above: ahead is up. `_radar_range_azimuth` says how far the radar sees, else the points do."""
     axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
@@ -227,7 +226,7 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
         far = axis[-1] if axis is not None else distance[np.isfinite(distance)].max(initial=1.0)
-        return float(np.clip(far, 1.0, _MAX_REACH_M))
+        return float(np.clip(far, 1.0, TUNING.max_reach_m))
 
     return render, "red recedes"
 

@@ -1,4 +1,4 @@
-"""The page of a recording: everything is read, judged, drawn and put into one file."""
+"""The page of a recording: everything is read, checked, drawn and put into one file."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
 
 
 def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str], threads: int) -> list[str]:
-    """What `check` finds, except for what the page tells in its own words.
+    """What `check` finds, except for what the page says in its own words.
 
     Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
     """

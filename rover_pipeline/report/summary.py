@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-#: Raised when a key changes its meaning or is removed, but not for new keys.
+#: Raised when a key changes its meaning or is removed, but not for new keys. Layout.
 SCHEMA = 1
 
 Severity = Literal["error", "warning", "note"]
@@ -106,7 +106,7 @@ class Motion(_Model):
 
 
 class RadarSpeed(_Model):
-    """Speed against what the radar can tell apart."""
+    """Speed against the largest one that the radar measures without ambiguity."""
 
     max_doppler_mps: float = Field(description="Largest radial speed that does not wrap, m/s: half the Doppler axis.")
     above_share: float | None = Field(None, description="Share of valid poses that are faster.")

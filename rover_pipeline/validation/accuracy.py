@@ -1,4 +1,4 @@
-"""How far a trajectory is from a reference: what `check --against` tells, and the page.
+"""How far a trajectory is from a reference: what `check --against` reports, and the page.
 
 Absolute and relative errors are those of Sturm et al., "A benchmark for the evaluation of RGB-D SLAM systems" (IROS
 2012); the alignment is that of S. Umeyama, "Least-squares estimation of transformation parameters between two point
@@ -17,22 +17,18 @@ from rover_pipeline.kinematics.rotation import from_matrix, log, nearest
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
+from rover_pipeline.validation.tuning import TUNING
 
-#: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
-MAX_GAP_S, LEAST_ALIGNED = 1.0, 3
-#: Time between the vertices that the length of a path is summed over, s: noise of poses in between is no way.
-_VERTEX_PERIOD_S = 0.3
-#: Relative errors are over pairs of poses this far apart; a pair may be farther or nearer by this share.
-RELATIVE_S, RELATIVE_M, _TOLERANCE = 1.0, 10.0, 0.2
-#: Lengths of path over which two trajectories are compared, m.
+#: Minimum number of poses to align: three points determine a rigid motion. Physics: Umeyama.
+MIN_ALIGNED = 3
+#: Relative errors are over pairs of poses this far apart, s and m, as the names of the figures say. Layout.
+RELATIVE_S, RELATIVE_M = 1.0, 10.0
+#: Lengths of path over which two trajectories are compared, m: rows of a table. Layout.
 WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-#: A valid pose that moved further from the truth than this over so many seconds is wrong and sure: m, share of the
-#: distance between the two poses, and s.
-WRONG_M, WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
-#: Square of the eccentricity of WGS 84.
+#: Square of the eccentricity. Physics: WGS 84.
 _FLAT = 6.69437999014e-3
-#: Time stamps are rounded, and so are lengths: s, m.
-_ROUNDING = 0.5e-3
+#: Time stamps are rounded, and so are lengths: s, m. Noise: half of a last digit of milliseconds, or millimetres.
+ROUNDING = 0.5e-3
 
 
 class Alignment(NamedTuple):
@@ -67,7 +63,7 @@ class Errors(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """Errors of a trajectory. Those that too few poses tell are None.
+    """Errors of a trajectory. Those for which there are too few poses are None.
 
     Attributes:
         samples: poses; valid: those with `valid` = 1; compared: valid ones at whose instant the reference is known.
@@ -102,7 +98,7 @@ def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
 
 
 def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Whether instants lie on one of the times `ts`, or between two with at most `MAX_GAP_S` between them.
+    """Whether instants lie on one of the times `ts`, or between two with at most `max_gap_s` between them.
 
     Args:
         ts: f8 (M,), s, increasing; times: f8 (N,), s.
@@ -110,12 +106,12 @@ def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
     if not len(ts):
         return np.zeros(len(times), bool)
     right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
-    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= MAX_GAP_S)
+    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= TUNING.max_gap_s)
     return np.asarray(inside | (ts[right] == times))
 
 
 def positions_at(ts: np.ndarray, pos: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Positions at instants between others, f8 (N, 3), m: cubic polynomials with the slopes that the neighbours tell.
+    """Positions at instants between others, f8 (N, 3), m: cubic polynomials with slopes from the neighbours.
 
     Args:
         ts: f8 (M,), s, increasing; pos: f8 (M, 3), m; times: f8 (N,), s, each of which `covered` by `ts`.
@@ -169,7 +165,7 @@ def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
     """
     if not len(ts):
         return np.zeros(0)
-    _, first = np.unique(np.floor((ts - ts[0]) / _VERTEX_PERIOD_S).astype(int), return_index=True)
+    _, first = np.unique(np.floor((ts - ts[0]) / TUNING.vertex_s).astype(int), return_index=True)
     vertices = np.unique(np.append(first, len(ts) - 1))
     lengths = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(pos[vertices], axis=0), axis=1)))
     return np.interp(ts, ts[vertices], lengths)
@@ -209,14 +205,14 @@ def compare(
         ts: f8 (N,), s, increasing; poses: f8, in a world of their own; valid: bool (N,).
         wanted: of the reference at the same instants, in its own world; known: bool (N,), where it is.
         cov: f8 (N, 6, 6), of a displacement and a rotation vector in the frame of the sensor, relative to the first
-            valid pose, m2 and rad2; None = not known. It is judged where the reference knows that pose too.
+            valid pose, m2 and rad2; None = not known. It is tested where the reference knows that pose too.
     """
     chosen = np.flatnonzero(valid & known)
     from_first = len(chosen) > 0 and chosen[0] == np.argmax(valid)
     ts, poses, wanted = ts[chosen], poses.select(chosen), wanted.select(chosen)
     lengths, wrong = way(ts, wanted.pos), int(_wrong(ts, poses, wanted).sum())
     ate = largest = angle = None
-    if len(chosen) >= LEAST_ALIGNED:
+    if len(chosen) >= MIN_ALIGNED:
         _, apart, angles = errors(poses, wanted)
         ate, largest, angle = _rms(apart), float(apart.max()), _rms(angles)
     second, ten = (_relative(poses, wanted, pairs_apart(*each)) for each in ((ts, RELATIVE_S), (lengths, RELATIVE_M)))
@@ -241,8 +237,8 @@ def pairs_apart(along: np.ndarray, distance: float) -> _Pairs:
         return np.zeros(0, int), np.zeros(0, int)
     first = np.arange(len(along))
     second = nearest_samples(along, along + distance)
-    good = (second > first) & (np.abs(along[second] - along - distance) <= _TOLERANCE * distance)
-    good &= along + distance <= along[-1] + _ROUNDING  # or pairs at the end would all be too near
+    good = (second > first) & (np.abs(along[second] - along - distance) <= TUNING.pair_tolerance * distance)
+    good &= along + distance <= along[-1] + ROUNDING  # or pairs at the end would all be too near
     return first[good], second[good]
 
 
@@ -264,9 +260,10 @@ def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
     """Which poses are wrong and sure, bool (N,)."""
     here = np.arange(len(ts))
     bad = np.zeros(len(ts), bool)
-    for first in (np.maximum(here - 1, 0), np.searchsorted(ts, ts - _WRONG_S - _ROUNDING)):
+    for first in (np.maximum(here - 1, 0), np.searchsorted(ts, ts - TUNING.wrong_s - ROUNDING)):
         moved, truly = _motion(poses, (first, here))[0], _motion(wanted, (first, here))[0]
-        bad |= np.linalg.norm(moved - truly, axis=1) > WRONG_M + WRONG_SHARE * np.linalg.norm(truly, axis=1)
+        allowed = TUNING.wrong_m + TUNING.wrong_share * np.linalg.norm(truly, axis=1)
+        bad |= np.linalg.norm(moved - truly, axis=1) > allowed
     return bad
 
 

@@ -28,7 +28,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation.accuracy import (
-    LEAST_ALIGNED,
+    MIN_ALIGNED,
     Accuracy,
     Relative,
     compare,
@@ -40,6 +40,7 @@ from rover_pipeline.validation.accuracy import (
 )
 from rover_pipeline.validation.contradiction import Contradiction, contradictions
 from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_poses, sensor_mount, whole_sensor
+from rover_pipeline.validation.tuning import TUNING
 
 TRUTH, GNSS = "_truth", "gnss"
 #: What is compared, and the sensor whose poses it holds.
@@ -50,11 +51,9 @@ TRAJECTORIES = {
     "_camera_pose": "camera",
     "_imu_pose": "imu",
 }
-#: Largest ATE and RPE over a second, m, number of poses that are wrong and sure, and NEES, and the least share of valid
+#: Maximum ATE and RPE over a second, m, number of poses that are wrong and sure, and NEES, and minimum share of valid
 #: poses: `ate`, `rpe`, `wrong`, `nees`, `valid`; None = anything goes.
 Limits = Mapping[str, float | None]
-#: A rotation times its transpose differs by less from the identity.
-_ORTHOGONAL = 1e-3
 #: How long after its time a pose of a radar's frame is: what the step measured.
 _INSTANT = "radar_instant_after_ts_s"
 
@@ -98,7 +97,7 @@ class Comparison(NamedTuple):
     Attributes:
         sensor: for example `_odom`; against: the reference.
         accuracy: None where nothing could be compared.
-        notes: what the figures do not tell.
+        notes: what the figures do not say.
         problems: one line each: limits that are not kept, what is wrong and sure, why nothing could be compared.
         contradictions: of `_odom` and the reference.
     """
@@ -111,8 +110,8 @@ class Comparison(NamedTuple):
     contradictions: tuple[Contradiction, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        told = {"contradictions": [each._asdict() for each in self.contradictions], "notes": [*self.notes]}
-        return {"against": self.against, **(plain(self.accuracy) or {}), **told}
+        remarks = {"contradictions": [each._asdict() for each in self.contradictions], "notes": [*self.notes]}
+        return {"against": self.against, **(plain(self.accuracy) or {}), **remarks}
 
 
 def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
@@ -136,7 +135,7 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
-        why = f"no `rig` tells how their sensors are mounted to that of {given[0].name}"
+        why = f"no `rig` says how their sensors are mounted to that of {given[0].name}"
         raise FormatError(f"{trace}: {', '.join(names)}: {why}")
 
 
@@ -176,7 +175,7 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
-    if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
+    if given.body == GNSS and both.sum() >= MIN_ALIGNED:  # it is taken to turn as the trajectory does
         world = heading(found.ts[both], found.poses.pos[both], wanted.pos[both])
         wanted = wanted._replace(rot=matmul(world, found.poses.rot))
     return found, wanted, known
@@ -200,26 +199,26 @@ def _comparison(
             "three are needed; --offset S moves the times of the reference"
         )
         return Comparison(name, given.name, accuracy, notes, (why,))
-    problems, told = list(_beyond(trace / name, accuracy, limits)), []
+    problems, contradicted = list(_beyond(trace / name, accuracy, limits)), []
     if cov is not None:
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
         ts, ours, theirs = found.ts[chosen], found.poses.select(chosen), wanted.select(chosen)
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
         placed = mount is not None or given.body == TRAJECTORIES[name]
         cov, exact = cov[chosen].astype("f8"), Path(given.name).name.startswith(TRUTH)
-        told = list(contradictions(ts, ours, cov, theirs, stated, imu, exact=exact, placed=placed))
-    problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in told if each.wrong]
-    notes += tuple(contradiction_text(each, given.name) for each in told if not each.wrong)
-    return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
+        contradicted = list(contradictions(ts, ours, cov, theirs, stated, imu, exact=exact, placed=placed))
+    problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in contradicted if each.wrong]
+    notes += tuple(contradiction_text(each, given.name) for each in contradicted if not each.wrong)
+    return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(contradicted))
 
 
 def contradiction_text(found: Contradiction, against: str) -> str:
     """A contradiction for people, without the name of the trajectory."""
     verdict = "wrong and sure" if found.wrong else "the reference is wrong"
     if found.witness:
-        verdict += f", as {found.witness} tells"
+        verdict += f", as {found.witness} shows"
     elif not found.wrong:
-        verdict = "either it or the reference is wrong, and nobody tells which"
+        verdict = "either it or the reference is wrong, and no witness decides"
     return (
         f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
         f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
@@ -228,7 +227,7 @@ def contradiction_text(found: Contradiction, against: str) -> str:
 
 def own_comparisons(trace: Path) -> Iterator[Comparison]:
     """The comparisons of a trace with its own references, if there are any."""
-    with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps tell
+    with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps report
         yield from compare_trace(trace, Against())
 
 
@@ -273,9 +272,9 @@ def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
             yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} is not kept"
         elif not value <= limit:
             yield f"{place}: {label} is {value:.4g}{unit}, above {option}"
-    share, least = found.valid / max(found.samples, 1), limits.get("valid")
-    if least is not None and share < least:
-        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {least:g}"
+    share, minimum = found.valid / max(found.samples, 1), limits.get("valid")
+    if minimum is not None and share < minimum:
+        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {minimum:g}"
 
 
 def plain(value: Accuracy | Relative | float | None) -> Any:
@@ -340,7 +339,7 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
 
 def are_poses(poses: Poses) -> np.ndarray:
     """Which poses are finite and have a rotation that is one, bool (N,)."""
-    return np.asarray(np.isfinite(poses.pos).all(1) & (obliqueness(poses.rot) < _ORTHOGONAL))
+    return np.asarray(np.isfinite(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
 
 
 def _body(folder: Path) -> str:
@@ -356,7 +355,7 @@ def _body(folder: Path) -> str:
 def body_mount(trace: Path, name: str, sensor: str) -> Mount | None:
     """A sensor's pose in the lidar frame by the rig that the poses `name` were made with, or else by the recording's.
 
-    None where neither tells it.
+    None where neither has it.
     """
     if sensor == "lidar":
         return IDENTITY

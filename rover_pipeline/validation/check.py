@@ -32,9 +32,9 @@ from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
 
-#: Problems of one kind of one channel that are told. A file of zeros has as many as samples.
-_MOST = 100
-#: Memory for samples that are decoded at once, in bytes. Decoding takes three times that of a sample.
+#: Problems of one kind of one channel that are reported. A file of zeros has as many as samples. Layout.
+_MAX_SHOWN = 100
+#: Memory for samples that are decoded at once, in bytes. Decoding takes three times that of a sample. Schedule.
 _DECODED_BYTES = 1 << 28
 
 
@@ -46,10 +46,10 @@ def problems(path: Path, threads: int = 1, *, decode: Callable[[str], bool] | No
         decode: says of a channel, `sensor/channel`, whether its compressed samples are decoded; None = all are. A check
             that decodes nothing takes seconds, however long the recording is.
     """
-    told: set[str] = set()  # several checks read `ts`, `valid` and the sidecars, and each would tell of them
+    reported: set[str] = set()  # several checks read `ts`, `valid` and the sidecars, and each would report them
     for line in _problems(path, threads, decode):
-        if line not in told:
-            told.add(line)
+        if line not in reported:
+            reported.add(line)
             yield line
 
 
@@ -161,7 +161,7 @@ def _time_problems(sensor: Sensor, count: int, own_clock: bool) -> Iterator[str]
         yield (
             f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"
         )
-    for at in jumps(ts)[:_MOST].tolist():
+    for at in jumps(ts)[:_MAX_SHOWN].tolist():
         step = ts[at] - ts[at - 1]
         yield (
             f"{sensor.path / TS}: sample {at} at byte {at * 8}: comes {step:.3f} s ({step / 86400:.2f} days) after the "
@@ -180,10 +180,11 @@ def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
     with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
         decode = functools.partial(_decode_errors, channel)
         for errors in ordered_map(decode, ranges, threads=threads, done=lambda part: advance(part[1] - part[0])):
-            yield from errors[: _MOST - found]
+            yield from errors[: _MAX_SHOWN - found]
             found += len(errors)
-            if found >= _MOST:
-                yield f"{channel.path}: has {_MOST} or more samples that cannot be decoded; the rest was not looked at"
+            if found >= _MAX_SHOWN:
+                many = f"has {_MAX_SHOWN} or more samples that cannot be decoded; the rest was not looked at"
+                yield f"{channel.path}: {many}"
                 return
 
 
@@ -197,6 +198,6 @@ def _decode_errors(channel: Channel, frames: tuple[int, int]) -> list[str]:
         except FormatError as error:
             require_damage(error)
             errors.append(str(error))
-            if len(errors) >= _MOST:
+            if len(errors) >= _MAX_SHOWN:
                 break
     return errors

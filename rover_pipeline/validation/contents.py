@@ -23,14 +23,13 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE
+from rover_pipeline.validation.tuning import TUNING
 
-#: Maximum difference of a rotation matrix times its transpose from the identity.
-_TOLERANCE = 1e-5
 #: Gives problems of a range of samples, and which samples have them, bool (sample,); `valid` is given too.
 Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
 #: Channels of points -> whether places past `count` hold NaN.
 _POINTS = {"xyz": True, "intensity": True, "time": True, "ring": False}
-#: Number of samples that are checked at once, and bytes of a channel of them.
+#: Number of samples that are checked at once, and bytes of a channel of them. Schedule.
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
 #: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
 #: odometry that is compared with it.
@@ -87,7 +86,7 @@ def _read(sensor: Sensor, name: str, part: slice) -> np.ndarray:
 def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     rot = _read(sensor, "rot", part)
     with np.errstate(invalid="ignore", over="ignore"):
-        orthogonal = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2)) < _TOLERANCE
+        orthogonal = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2)) < TUNING.orthogonal
         yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~orthogonal
         yield "rot is a reflection: its determinant is negative", valid & orthogonal & (np.linalg.det(rot) < 0)
     for name in ("pos", "vel", "acc", "avel"):
@@ -122,7 +121,7 @@ def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[
 
 def _imu_filtered(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     length = np.linalg.norm(_read(sensor, "quat", part).astype("f8"), axis=1)
-    yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < _TOLERANCE * 10)
+    yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < TUNING.orthogonal * 10)
     for name in ("acc", "avel"):
         yield f"{name} is not finite although valid is 1", valid & ~np.isfinite(_read(sensor, name, part)).all(1)
 

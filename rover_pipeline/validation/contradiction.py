@@ -17,12 +17,11 @@ from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.validation import accuracy
+from rover_pipeline.validation.tuning import TUNING
 
-#: Probability that chance makes a contradiction, or a witness speak; variance of what is rounded, m2, rad2.
-_CHANCE, _ROUNDING = 1e-6, 0.5e-3**2
-#: How far from the lidar a body is whose place nobody tells, m. No rig accelerates like this for a second, m/s2.
-_ARM_M, _IMPOSSIBLE = 1.0, 20.0
-#: Time over which a witness compares motions, s.
+#: Variance of what is rounded, m2, rad2. Noise: that of `accuracy.ROUNDING`.
+_ROUNDING = accuracy.ROUNDING**2
+#: Time over which a witness compares motions, s: two of them are one of a relative error. Layout.
 _HALF_S = accuracy.RELATIVE_S / 2
 
 Imu = tuple[np.ndarray, np.ndarray]
@@ -32,8 +31,8 @@ class Contradiction(NamedTuple):
     """From `begin` to `end`, s, motions differ by more than 5 cm and than both deviations.
 
     Attributes:
-        ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by chance.
-        witness: who decides; empty = nobody can tell which of the two is wrong.
+        ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by noise.
+        witness: who decides; empty = it is open which of the two is wrong.
         wrong: whether the trajectory is wrong and sure: by a witness, or by an exact reference that none calls wrong.
     """
 
@@ -71,17 +70,17 @@ def contradictions(
     first, last = pairs = np.append(first, 0 * since), np.append(last, since)
     lengths = [np.linalg.norm(each.pos[last] - each.pos[first], axis=1) for each in (poses, wanted)]
     spread = _spread(poses, cov, pairs)
-    more = _ROUNDING + (not placed) * _ARM_M**2 * np.sum((poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2))
+    more = _ROUNDING + (not placed) * TUNING.arm_m**2 * np.sum((poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2))
     if stated is None:
-        more += (accuracy.WRONG_M + accuracy.WRONG_SHARE * lengths[1]) ** 2
+        more += (TUNING.wrong_m + TUNING.wrong_share * lengths[1]) ** 2
     else:
         spread += _spread(wanted, np.nan_to_num(stated), pairs)
     spread += more[:, None, None] * np.eye(6)
     size = 6 if stated is not None and np.isfinite(stated).all() else 3
     error = accuracy.motion_errors(poses, wanted, pairs)[:, :size]
     squares = np.sum(error * solve(spread[:, :size, :size], error[:, :, None])[:, :, 0], axis=1)
-    excess = np.sqrt(np.maximum(squares, 0) / chdtri(size, _CHANCE / len(squares)))
-    bad = np.flatnonzero((excess > 1) & (np.linalg.norm(error[:, :3], axis=1) > accuracy.WRONG_M))
+    excess = np.sqrt(np.maximum(squares, 0) / chdtri(size, TUNING.false_alarm / len(squares)))
+    bad = np.flatnonzero((excess > 1) & (np.linalg.norm(error[:, :3], axis=1) > TUNING.wrong_m))
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1
@@ -90,8 +89,8 @@ def contradictions(
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
         noise = None if stated is None else float(np.trace(spread[worst, :3, :3]))
         witness, is_ours = _ask_witness(left, noise, imu is not None, begin, end) if left else ("", False)
-        ours, theirs, most = (float(each[worst]) for each in (*lengths, excess))
-        yield Contradiction(begin, end, ours, theirs, most, witness, is_ours if witness else exact)
+        ours, theirs, largest = (float(each[worst]) for each in (*lengths, excess))
+        yield Contradiction(begin, end, ours, theirs, largest, witness, is_ours if witness else exact)
 
 
 def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -133,7 +132,7 @@ def _ask_witness(
 ) -> tuple[str, bool]:
     """Who decides between two instants, and whether it contradicts the trajectory.
 
-    The largest change of the one that is wrong is larger than by chance beside that of the other one: by the F
+    The largest change of the one that is wrong is larger than by noise beside that of the other one: by the F
     distribution where its deviation is not known, else by the chi-square distribution.
 
     Args:
@@ -145,11 +144,11 @@ def _ask_witness(
     left = [each[touched] for each in changes[2:]]
     usual = [_ROUNDING + (float(np.median(each)) if noise is None else 3 * noise) for each in changes[2:]]
     if not felt:
-        most = (_IMPOSSIBLE * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
-        return ("its acceleration", False) if left[1].max() > most else ("", False)
+        limit = (TUNING.impossible * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, TUNING.false_alarm)
+        return ("its acceleration", False) if left[1].max() > limit else ("", False)
     apart = 1 + int((changes[1][-1] - changes[0][0]) / (2 * _HALF_S))  # number of changes that do not overlap
     for ours, (mine, other) in ((True, left), (False, left[::-1])):
         ratio = float(np.max(mine / (other + usual[not ours])))
-        if apart * (fdtrc(3, 3 * apart, ratio) if noise is None else chdtrc(3, 3 * ratio)) < _CHANCE:
+        if apart * (fdtrc(3, 3 * apart, ratio) if noise is None else chdtrc(3, 3 * ratio)) < TUNING.false_alarm:
             return "the IMU", ours
     return "", False

@@ -15,12 +15,9 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.names import is_plain, plain_names
 from rover_pipeline.format.provenance import PROVENANCE, omission, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.stale import changed_inputs, recorded_inputs
+from rover_pipeline.format.stale import MAX_LISTED, changed_inputs, recorded_inputs
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.table import TABLE
-
-#: Files and inputs of a result that are looked at: no step has as many.
-_MOST = 1000
 
 
 def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -59,7 +56,7 @@ def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
     The step itself is not asked: a file of a trace must not choose a module to import.
     """
     products = provenance.get("products")
-    return tuple(map(str, products[:_MOST])) if isinstance(products, list) else ()
+    return tuple(map(str, products[:MAX_LISTED])) if isinstance(products, list) else ()
 
 
 def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
@@ -72,7 +69,7 @@ def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
 
 def _files(provenance: dict[str, Any]) -> list[str]:
     files = provenance.get("files")
-    return [str(name) for name in files[:_MOST]] if isinstance(files, list) else []
+    return [str(name) for name in files[:MAX_LISTED]] if isinstance(files, list) else []
 
 
 def _file_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
@@ -97,7 +94,7 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
     parts = [reference.partition("/") for reference in inputs]
     clock = parts[0][0]
     raw = [name for name, _, _ in parts if not name.startswith("_")]
-    for name in list(dict.fromkeys((clock, *raw)))[:_MOST]:
+    for name in list(dict.fromkeys((clock, *raw)))[:MAX_LISTED]:
         if not is_plain(name) or not exists(trace.path / name / META):
             continue
         with unless_damaged():  # the check of that sensor reports it

@@ -27,7 +27,7 @@ from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
 
-#: From the axes of a camera picture (right, down, front) to those of a sensor (front, left, up), and back.
+#: From the axes of a picture (right, down, front) to those of a sensor (front, left, up), and back. Physics: REP 103.
 FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
 

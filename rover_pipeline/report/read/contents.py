@@ -15,14 +15,8 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
+from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.against import Comparison, contradiction_text
-
-#: Samples of a channel that are looked at, evenly spaced.
-_LOOKED_AT = 6
-#: Fewest samples that must be the same for a sensor to be called stuck.
-_LEAST_STUCK = 3
-#: Values of a picture's pixels that differ by no more than this are one colour: JPEG changes them by a little.
-_ONE_COLOUR = 6
 
 
 class Remark(NamedTuple):
@@ -42,7 +36,7 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
     """What a look at a few samples of the raw sensors finds.
 
     Args:
-        results: names of the virtual sensors; what one of them tells of all samples is not told of some here.
+        results: names of the virtual sensors; what one of them reports of all samples is not reported of some here.
     """
     remarks: list[Remark] = []
     for name, channel, axes, look in _LOOKS:
@@ -68,7 +62,8 @@ def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.
             return np.asarray(channel.read_whole()[chosen])
         if isinstance(channel, PictureChannel):
             channel = channel.reduced(max(FACTORS))
-        for at in np.unique(np.linspace(0, len(chosen) - 1, _LOOKED_AT).round().astype(int)) if len(chosen) else ():
+        places = np.linspace(0, len(chosen) - 1, TUNING.looked_at).round().astype(int) if len(chosen) else ()
+        for at in np.unique(places):
             with unless_damaged():
                 found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
     return np.stack(found) if found else np.empty(0)
@@ -107,9 +102,9 @@ def _saturated(iq: np.ndarray) -> _Found:
 def _pictures(images: np.ndarray) -> _Found:
     """Pictures of the camera, (picture, row, column, 3)."""
     flat = images.reshape(len(images), -1, images.shape[-1])
-    if (np.ptp(flat, axis=1) <= _ONE_COLOUR).all():
+    if (np.ptp(flat, axis=1) <= TUNING.one_colour).all():
         yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
-    elif len(images) >= _LEAST_STUCK and (images == images[0]).all():
+    elif len(images) >= TUNING.min_stuck and (images == images[0]).all():
         yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
 
 
@@ -118,12 +113,12 @@ def _vectors(values: np.ndarray) -> _Found:
     bad = int((~np.isfinite(values)).any(axis=1).sum())
     if bad:
         yield f"has {count(bad, 'sample')} that are not finite numbers", bad == len(values)
-    elif len(values) >= _LEAST_STUCK and (values == values[0]).all():
+    elif len(values) >= TUNING.min_stuck and (values == values[0]).all():
         yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
 
 
 #: What is looked at: sensor, channel, number of axes of a sample, and the function. That gives texts about what is
-#: wrong, each with whether nothing can be made of the channel.
+#: wrong, each with whether nothing can be made of the channel. Layout.
 _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
     ("lidar", "rng", 2, _blind),
     ("lidar", "count", 0, _empty),

@@ -17,7 +17,7 @@ from rover_pipeline.mapping.grid import UNKNOWN
 from rover_pipeline.mapping.ply import read_ply
 from rover_pipeline.report.read.motion import Track
 
-#: Width of the view from above, pixels.
+#: Width of the view from above, pixels. Layout.
 _VIEW_WIDTH = 900
 
 

@@ -12,21 +12,18 @@ from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.read.timestamps import plausible_or_nan
 from rover_pipeline.report.summary import Motion, RadarSpeed
+from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation import accuracy
 
-#: Channels of `_odom` with the states; all others tell how good these are.
+#: Channels of `_odom` with the states; all others say how good these are.
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
-#: Larger coordinates and speeds come from damaged files.
-_MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
-#: Difference between two valid speeds that no error of either explains: m/s, and standard deviations of the radar's.
-_CONTRADICTION_MPS, _CONTRADICTION_SIGMA = 0.5, 3.0
-#: Points of the path in `summary.json`.
+#: Points of the path in `summary.json`. Layout.
 _PATH_POINTS = 200
 
 
 @dataclass(frozen=True)
 class QualityChannel:
-    """A scalar channel of `_odom` that tells how good the poses are: f8, (frame,)."""
+    """A scalar channel of `_odom` that says how good the poses are: f8, (frame,)."""
 
     name: str
     description: str
@@ -68,7 +65,7 @@ def read_track(odom: SensorRecord | None) -> Track | None:
     """The track of `_odom`, `_reference` or `_truth`, valid or not; None when it cannot be read or is a single pose."""
     if odom is None or len(odom.ts) < 2 or (pos := odom.read("pos", (3,))) is None:
         return None
-    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < _MAX_COORDINATE_M).all(axis=1)
+    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < TUNING.max_coordinate_m).all(axis=1)
     valid = (odom.valid != 0) & plausible
     vel = odom.read("vel", (3,))
     speed = np.where(valid, _norm(np.gradient(pos, odom.ts, axis=0) if vel is None else vel), np.nan)
@@ -142,7 +139,7 @@ def read_speed_sigma(record: SensorRecord | None) -> np.ndarray | None:
 
 def _norm(vel: np.ndarray) -> np.ndarray:
     """Speeds of velocities, f8 (frame,), m/s; NaN where they are too large to be true."""
-    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < _MAX_SPEED_MPS, axis=1)
+    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < TUNING.max_speed_mps, axis=1)
     return np.linalg.norm(np.where(plausible[:, None], vel, np.nan), axis=1)
 
 
@@ -152,7 +149,7 @@ def compare_radar_speed(
     measured: SpeedCurve | None,
     sigma: np.ndarray | None = None,
 ) -> RadarSpeed | None:
-    """Speed of the radar against its maximum Doppler; None when `radar.json` tells no Doppler axis, as of one chirp.
+    """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
 
     Args:
         sidecar: content of `radar.json`.
@@ -164,7 +161,7 @@ def compare_radar_speed(
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
-    if not 0 < max_doppler < _MAX_SPEED_MPS:
+    if not 0 < max_doppler < TUNING.max_speed_mps:
         return None
     speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
     difference = contradicted = speeds_apart = None
@@ -174,7 +171,8 @@ def compare_radar_speed(
         expected = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)
         difference = _rms(expected - measured.speed)
         both = np.isfinite(expected) & np.isfinite(measured.speed)
-        limit = _CONTRADICTION_MPS + _CONTRADICTION_SIGMA * (0.0 if sigma is None else np.nan_to_num(sigma, nan=np.inf))
+        sd = 0.0 if sigma is None else np.nan_to_num(sigma, nan=np.inf)
+        limit = TUNING.contradiction_mps + TUNING.contradiction_sds * sd
         apart = both & (np.abs(expected - measured.speed) > limit)
         if both.any():
             contradicted = float(apart.sum() / both.sum())

@@ -16,7 +16,7 @@ from rover_pipeline.format.provenance import omission, read_provenance
 from rover_pipeline.report.summary import StepSummary
 from rover_pipeline.table import REPORT, TABLE, asked_outputs
 
-#: Longest text of a measured value on the page, characters: a list of a thousand numbers is not for people.
+#: Longest text of a measured value on the page, characters: a list of a thousand numbers is not for people. Layout.
 _MAX_TEXT = 60
 #: Suffix of a file -> what it is.
 _KINDS = {".mp4": "video", ".rrd": "Rerun recording"}

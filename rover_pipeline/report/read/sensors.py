@@ -1,6 +1,6 @@
 """Every sensor's time stamps, gaps, invalid samples and storage. Of the samples only `ts` and `valid` are read.
 
-`_sync` tells how far the samples of sensors are apart in time.
+`_sync` says how far the samples of sensors are apart in time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figures
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
+from rover_pipeline.report.tuning import TUNING
 
-#: Time stamps further than this from a sensor's median time are damaged, s.
-_MAX_DISTANCE_S = 30 * 86400.0
 #: The usual sensors in the order of the page.
 USUAL_SENSORS = ("lidar", "radar", "camera", "imu")
 #: Suffix of the channels of `_sync` with residuals.
@@ -133,7 +132,7 @@ def _plausible(ts: np.ndarray) -> np.ndarray:
     finite = np.isfinite(ts)
     median = np.median(ts[finite]) if finite.any() else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        return finite & (np.abs(ts - median) < _MAX_DISTANCE_S)
+        return finite & (np.abs(ts - median) < TUNING.max_distance_s)
 
 
 def _read_valid(sensor: Sensor, count: int) -> np.ndarray:

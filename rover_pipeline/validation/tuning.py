@@ -1,0 +1,40 @@
+"""The numbers from which `check` reports something, and those of comparisons, that no source gives: by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Each number with what it guards against."""
+
+    # --- Errors of a trajectory (`accuracy`) ---
+    #: Longest time between two poses of a reference between which it is interpolated, s, against turns in between.
+    max_gap_s: float = 1.0
+    #: Time between the vertices that the length of a path is summed over, s, against noise of poses that adds length.
+    vertex_s: float = 0.3
+    #: Maximum difference from the time or length that two poses of a pair should be apart, as a share of it.
+    pair_tolerance: float = 0.2
+    #: A valid pose is wrong and sure if it moved further from the truth than this over so many seconds: m, share of the
+    #: distance between the two poses, and s. A reference without deviations is taken to be off by as much.
+    wrong_m: float = 0.05
+    wrong_share: float = 0.03
+    wrong_s: float = 2.0
+
+    # --- Contradictions (`contradiction`) ---
+    #: Probability of a false alarm, of a contradiction and of the choice of the one that is wrong.
+    false_alarm: float = 1e-6
+    #: Distance from the lidar of a body whose place on the rig is not known, m.
+    arm_m: float = 1.0
+    #: Acceleration that no rig has for a second, m/s2, above which a reference is wrong.
+    impossible: float = 20.0
+
+    # --- Rotations: maximum difference of a matrix times its transpose from the identity ---
+    #: Of a reference, which may have been rounded when it was written.
+    orthogonal_given: float = 1e-3
+    #: Of our results.
+    orthogonal: float = 1e-5
+
+
+TUNING = Tuning()
