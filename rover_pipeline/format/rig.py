@@ -85,12 +85,15 @@ class Rig:
         `radar` and `_radar_points` for `radar_front` and `_radar_front_points`; another name is given back.
         """
         virtual, plain = sensor.startswith("_"), sensor.removeprefix("_")
-        if plain in TYPES:
-            return sensor
-        for name in sorted(self.types, key=len, reverse=True):
-            if self.types[name] and (plain == name or (virtual and plain.startswith(f"{name}_"))):
-                return f"{'_' * virtual}{self.types[name]}{plain[len(name) :]}"
-        return sensor
+        raw = "" if plain in TYPES else self.raw(sensor)
+        return f"{'_' * virtual}{self.types[raw]}{plain[len(raw) :]}" if raw else sensor
+
+    def raw(self, sensor: str) -> str:
+        """The raw sensor, of a known type, that a sensor is or is called after; "" = none."""
+        virtual, plain = sensor.startswith("_"), sensor.removeprefix("_")
+        known = (name for name, type in self.types.items() if type)
+        found = [name for name in known if plain == name or (virtual and plain.startswith(f"{name}_"))]
+        return max(found, key=len, default="")
 
     def sidecar(self, sensor: str) -> str:
         """Name of the sidecar of a sensor: that of the sensor, or of its type where only this one is there."""

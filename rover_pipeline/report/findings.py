@@ -10,7 +10,6 @@ from typing import NamedTuple
 from rover_pipeline.draw.formatting import count, duration, join, percent
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.read.contents import Remark
-from rover_pipeline.report.read.processing import needed_sensors
 from rover_pipeline.report.summary import (
     Finding,
     RadarSpeed,
@@ -40,12 +39,13 @@ class Evidence(NamedTuple):
     Attributes:
         trace: name of the recording's folder, for commands.
         checked: lines of `check`; repaired: those of them about damage that the reader can repair.
-        missing: outputs that were asked for and are not there -> the raw sensors that they are made from.
+        missing: outputs that were asked for and are not there -> the sensors that they are made from.
         explained: result -> its samples that follow from others: those that the raw sensor or, of poses, the odometry
             marks as not valid, and those of poses before the first and after the last valid one of the odometry.
         failed: outputs that were asked for and not made -> why.
         remarks: what a look at a few samples of the raw sensors found.
         reference: whether a path came with the recording.
+        radar, lidar: names of the main ones.
         one_chirp: whether a frame of the radar is a single chirp, which measures no velocity.
     """
 
@@ -54,7 +54,7 @@ class Evidence(NamedTuple):
     virtual: Sequence[SensorSummary]
     checked: Sequence[str]
     repaired: Collection[str]
-    missing: Mapping[str, Sequence[str]]
+    missing: Mapping[str, Collection[str]]
     explained: Mapping[str, tuple[int, int]]
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
@@ -62,6 +62,8 @@ class Evidence(NamedTuple):
     failed: Mapping[str, str] = MappingProxyType({})
     remarks: Sequence[Remark] = ()
     reference: bool = False
+    radar: str = "radar"
+    lidar: str = "lidar"
     one_chirp: bool = False
 
     @property
@@ -148,14 +150,14 @@ def _missing(evidence: Evidence) -> Iterator[Finding]:
     damaged |= {each.name for each in evidence.raw if each.error or not each.samples or each.whole < each.samples}
     roots: dict[str, list[str]] = {}
     for name in evidence.missing:
-        first = next((root for root in roots if root in needed_sensors(name)), None)
+        first = next((root for root in roots if root in evidence.missing[name]), None)
         if first is None or name in evidence.failed:
             roots[name] = []
         else:
             roots[first].append(name)
     for name, others in roots.items():
         also = f", nor {join(others)}, which need{'s' if len(others) == 1 else ''} it" if others else ""
-        causes = [each for each in evidence.missing[name] if each in damaged]
+        causes = [each for each in sorted(evidence.missing[name]) if each in damaged and not each.startswith("_")]
         why = f"; {join(causes)} {'is' if len(causes) == 1 else 'are'} damaged, see there" if causes else ""
         if name in evidence.failed:
             why = f": {evidence.failed[name]}"
@@ -185,7 +187,8 @@ def _start_and_end(evidence: Evidence, options: ReportOptions) -> Iterator[Findi
         only = " but a path that came with it: there is nothing to make results of" if evidence.reference else ""
         yield _finding("note" if evidence.reference else "error", "trace", f"holds no raw sensor{only}")
     if evidence.one_chirp:
-        yield _finding("note", "radar", "sends one chirp a frame, which measures how far targets are and not how fast")
+        text = "sends one chirp a frame, which measures how far targets are and not how fast"
+        yield _finding("note", evidence.radar, text)
     running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
     if len(running) < 2:
         return
@@ -234,7 +237,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
-    sweeps = next((each.samples for each in evidence.raw if each.name == "lidar"), 0)
+    sweeps = next((each.samples for each in evidence.raw if each.name == evidence.lidar), 0)
     is_short = sweeps <= TUNING.few_sweeps
     lost = next((each.invalid == each.samples for each in evidence.virtual if each.name == "_odom"), False)
     for step in evidence.steps:
@@ -269,7 +272,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         if outside:
             text = f"{count(outside, 'sample')} before the first or after the last pose: none is known there"
             yield _finding("note", sensor.name, text)
-        if evidence.one_chirp and sensor.name == "_radar_velocity":
+        if evidence.one_chirp and sensor.name == f"_{evidence.radar}_velocity":
             continue
         if share > options.max_invalid_share:
             text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
@@ -284,7 +287,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     if speed and speed.above_share:
         yield _finding(
             "warning" if speed.above_share > options.max_invalid_share else "note",
-            "radar",
+            evidence.radar,
             f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
             f"{percent(speed.above_share)} of the time: what stands still ahead has a wrong speed in its spectra",
             figure="above_share",

@@ -19,11 +19,12 @@ from rover_pipeline.draw.pixels import (
 from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.errors import FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
+from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
+from rover_pipeline.report.read.sensors import SensorRecord, read_sidecar
 from rover_pipeline.report.tuning import TUNING
 
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
@@ -34,7 +35,8 @@ class Frame(NamedTuple):
     """One image of an instant.
 
     Attributes:
-        title: the sensor; scale: what its axes span, empty for a camera.
+        title: what is shown, and of which sensor where the recording has several; scale: what its axes span, empty for
+            a camera.
         image: None when the sample cannot be decoded.
         offset_s: its time after the instant, s.
         invalid: whether its `valid` is 0.
@@ -60,8 +62,9 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True)
 class _Images:
-    """A channel with images."""
+    """A channel with images of a kind."""
 
+    kind: str
     title: str
     record: SensorRecord
     channel: Any
@@ -83,7 +86,8 @@ def draw_instants(
         begin: of the recording, s.
         instants: number of instants; width: of the images, pixels.
     """
-    reference = next((records[name] for name in USUAL_SENSORS if name in records and len(records[name].ts)), None)
+    main = filter(None, map(records.get, map(Rig(trace.path).main, TYPES)))
+    reference = next((record for record in main if len(record.ts)), None)
     sources = _readable_images(trace, records, width)
     if reference is None or not sources or not instants:
         return []
@@ -102,7 +106,7 @@ def _instant_times(reference: SensorRecord, instants: int) -> np.ndarray:
 
 
 def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
-    record, whole, half_width = source.record, source.has_sample, source.title in _HALF_WIDTH
+    record, whole, half_width = source.record, source.has_sample, source.kind in _HALF_WIDTH
     ts, valid, samples = record.ts[whole], record.valid[whole], record.samples[whole]
     nearest = nearest_samples(ts, times)
     decoded: dict[int, np.ndarray] = {}
@@ -111,7 +115,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
             decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
-    empty = {sample: _NOTHING[source.title](values) for sample, values in decoded.items() if source.title in _NOTHING}
+    empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
     return [
         Frame(
             source.title,
@@ -126,7 +130,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     ]
 
 
-#: Title of images -> function that says of a sample what it does not show; "" where it shows something. Layout.
+#: Kind of images -> function that says of a sample what it does not show; "" where it shows something. Layout.
 _NOTHING: dict[str, Callable[[np.ndarray], str]] = {
     "lidar": lambda ranges: "" if np.isfinite(metres(ranges)).any() else "no return",
     "radar points": lambda points: "" if np.isfinite(points[:, :3]).all(axis=1).any() else "no point",
@@ -138,18 +142,21 @@ _NOTHING: dict[str, Callable[[np.ndarray], str]] = {
 
 def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> list[_Images]:
     """All channels with images, in the order of the page; only the first channel that a trace has for each title."""
-    readable, titles = [], set()
-    for title, name, channel, prepare in _CHANNELS:
-        record = records.get(name)
-        if title in titles or not record or not record.sensor or channel not in record.sensor.specs:
-            continue
-        titles.add(title)
-        with unless_damaged():  # The findings name it.
-            render, scale = prepare(trace, record.sensor, width)
-            source: Any = trace.source(name, channel)
-            stored = _RadarPoints(source) if title == "radar points" else source.channel(channel)
-            images = _Images(title, record, stored, render, scale)
-            readable += [images] if images.has_sample.any() else []
+    readable, titles, rig = [], set(), Rig(trace.path)
+    for kind, declared, channel, prepare in _CHANNELS:
+        for name, record in records.items():
+            raw = rig.raw(name)
+            title = kind if raw in ("", *TYPES) or len(rig.of(rig.types[raw])) < 2 else f"{kind}, {raw}"
+            is_shown = rig.declared(name) == declared and title not in titles
+            if not is_shown or not record.sensor or channel not in record.sensor.specs:
+                continue
+            titles.add(title)
+            with unless_damaged():  # The findings name it.
+                render, scale = prepare(trace, record.sensor, width)
+                source: Any = trace.source(name, channel)
+                stored = _RadarPoints(source) if kind == "radar points" else source.channel(channel)
+                images = _Images(kind, title, record, stored, render, scale)
+                readable += [images] if images.has_sample.any() else []
     return readable
 
 
@@ -161,7 +168,7 @@ def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
 
 
 def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    aspect = _lidar_aspect(trace)
+    aspect = _lidar_aspect(trace.path, Rig(trace.path).raw(sensor.name))
     return lambda images: _range_pictures(images, width, aspect), _LIDAR_SCALE
 
 
@@ -185,10 +192,10 @@ def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.nd
     return [resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
-def _lidar_aspect(trace: Trace) -> float:
+def _lidar_aspect(trace: Path, lidar: str) -> float:
     """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
     try:
-        angles = read_sidecar(trace.path, "lidar")["beam_intrinsics"]["beam_altitude_angles"]
+        angles = read_sidecar(trace, lidar)["beam_intrinsics"]["beam_altitude_angles"]
         return _aspect(float(np.ptp(np.asarray(angles, "f8"))))
     except (LookupError, TypeError, ValueError):
         return _aspect(0.0)
@@ -217,7 +224,7 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
 
 def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     """Points from above: ahead is up. `_radar_range_azimuth` says how far the radar sees, else the points do."""
-    axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
+    axis = _read_axes(trace.path / f"_{Rig(trace.path).raw(sensor.name)}_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
         far = reach(samples)
@@ -265,7 +272,7 @@ def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, 
     return render, "" if stored is None else f"to {stored[-1]:.0f} m"
 
 
-#: Title, sensor, channel and renderer of everything that can be shown, in the order of the page. `_camera_frames` comes
+#: Kind, sensor, channel and renderer of everything that can be shown, in the order of the page. `_camera_frames` comes
 #: before the raw video, which may show faces that the frames do not. Public traces have an anonymised one in `_camera`.
 _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Render, str]]], ...] = (
     ("camera", "_camera_frames", "image", _camera),
@@ -278,7 +285,7 @@ _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Rend
     ("radar points", "_radar_points", "xyz", _radar_points),
     ("occupancy", "_bev", "occupancy", _birds_eye_view),
 )
-#: Titles of images that are as clear at half the width.
+#: Kinds of images that are as clear at half the width.
 _HALF_WIDTH = {"range-azimuth", "radar points", "occupancy"}
 
 

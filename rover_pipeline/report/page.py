@@ -13,7 +13,8 @@ from rover_pipeline.draw.scales import colourise
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
-from rover_pipeline.format.trace import Trace, channels_of, require_trace
+from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
 from rover_pipeline.report.frames import draw_instants
@@ -59,10 +60,13 @@ class Contents:
         pose_speed: speed of the radar according to `pose_source`, the sensor with its poses.
         radar_speed: speed of the radar according to its own Doppler measurements.
         clocks: what the step of `_sync` measured.
+        radar, lidar: the main ones.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        rig = Rig(trace.path)
+        self.radar, self.lidar = rig.main("radar"), rig.main("lidar")
         self.records = {record.name: record for record in read_sensors(trace)}
         records, get = self.records.values(), self.records.get
         self.raw = [record for record in records if not record.virtual]
@@ -77,11 +81,12 @@ class Contents:
         self.provenances = {name: each for name, each in provenances.items() if not is_source(each)}
         self.reference = motion.read_track(get("_reference"))
         self.track = motion.read_track(get("_odom")) or self.reference
-        self.pose_speed, self.pose_source = motion.read_speed(get("_radar_pose")), "_radar_pose"
+        self.pose_source = f"_{self.radar}_pose"
+        self.pose_speed = motion.read_speed(get(self.pose_source))
         if self.pose_speed is None and self.track:
             self.pose_speed, self.pose_source = self.track, self.track.source
-        self.radar_speed = motion.read_speed(get("_radar_velocity"))
-        self.radar_speed_sigma = motion.read_speed_sigma(get("_radar_velocity"))
+        self.radar_speed = motion.read_speed(get(f"_{self.radar}_velocity"))
+        self.radar_speed_sigma = motion.read_speed_sigma(get(f"_{self.radar}_velocity"))
         self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
         self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
@@ -90,7 +95,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     """Judge a trace."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
-    radar_speed, sidecar = None, read_sidecar(trace.path, "radar") if "radar" in records else {}
+    radar_speed, sidecar = None, read_sidecar(trace.path, contents.radar) if contents.radar in records else {}
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
@@ -102,7 +107,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         trace=one_line(trace.name),
         checked=_check_lines(trace, records.values(), used_channels(contents.provenances), threads),
         repaired={line for record in records.values() for line in record.repaired},
-        missing=missing_outputs(there, contents.provenances, options.outputs, channels_of(trace.path)),
+        missing=missing_outputs(trace.path, there, contents.provenances, options.outputs),
         explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
@@ -114,6 +119,8 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         },
         remarks=[*look_into(trace, records, [each.name for each in contents.derived]), *contradicted(compared)],
         reference=contents.reference is not None,
+        radar=contents.radar,
+        lidar=contents.lidar,
         one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)

@@ -11,6 +11,7 @@ import numpy as np
 from rover_pipeline.draw.formatting import count, percent
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
@@ -39,15 +40,16 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
         results: names of the virtual sensors; what one of them reports of all samples is not reported of some here.
     """
     remarks: list[Remark] = []
-    for name, channel, axes, look in _LOOKS:
-        record = records.get(name)
-        spec = record.sensor.specs.get(channel) if record and record.sensor else None
-        if record is None or spec is None or len(spec.shape) != axes or spec.dtype.kind not in "iuf":
-            continue
-        if look is _saturated and "_radar_quality" in results:
-            continue
-        if len(samples := _samples(trace, record, channel, few=name != "imu")):
-            remarks += [Remark(f"{name}/{channel}", *found) for found in look(samples)]
+    rig = Rig(trace.path)
+    for type, channel, axes, look in _LOOKS:
+        for record in (records[name] for name in rig.of(type) if name in records):
+            spec = record.sensor.specs.get(channel) if record.sensor else None
+            if spec is None or len(spec.shape) != axes or spec.dtype.kind not in "iuf":
+                continue
+            if look is _saturated and f"_{record.name}_quality" in results:
+                continue
+            if len(samples := _samples(trace, record, channel, few=type != "imu")):
+                remarks += [Remark(f"{record.name}/{channel}", *found) for found in look(samples)]
     return remarks
 
 
@@ -117,8 +119,8 @@ def _vectors(values: np.ndarray) -> _Found:
         yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
 
 
-#: What is looked at: sensor, channel, number of axes of a sample, and the function. That gives texts about what is
-#: wrong, each with whether nothing can be made of the channel. Layout.
+#: What is looked at: type of the sensor, channel, number of axes of a sample, and the function. That gives texts about
+#: what is wrong, each with whether nothing can be made of the channel. Layout.
 _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
     ("lidar", "rng", 2, _blind),
     ("lidar", "count", 0, _empty),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
+from rover_pipeline.engine.instances import entry_of, instances
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Step
 from rover_pipeline.errors import ConfigError, one_line, unless_damaged
 from rover_pipeline.format.provenance import omission, read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.report.summary import StepSummary
 from rover_pipeline.table import REPORT, TABLE, asked_outputs
 
@@ -104,8 +106,8 @@ def measured_texts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def missing_outputs(
-    sensors: Collection[str], provenances: Mapping[str, Mapping[str, Any]], outputs: Sequence[str] | None, has: Has
-) -> dict[str, list[str]]:
+    trace: Path, sensors: Collection[str], provenances: Mapping[str, Mapping[str, Any]], outputs: Sequence[str] | None
+) -> dict[str, set[str]]:
     """Outputs that were asked for, or by default, and are not there although the recording has all that they need.
 
     Args:
@@ -113,36 +115,33 @@ def missing_outputs(
         provenances: of the results, by folder.
         outputs: `outputs` of the configuration; None = not known, as for a page that no workflow asked for. The default
             outputs are expected then, if the recording has any result of this package.
-        has: whether the recording has a channel, for outputs that only some kinds of sensors give.
 
     Returns:
-        Folder of the output -> raw sensors that it is made from, in the order of the table.
+        Folder of the output -> sensors that it is made from, raw and virtual, and that these are made from in turn.
     """
-    if outputs is None and not any(name in TABLE for name in provenances):
+    rig = Rig(trace)
+    if outputs is None and not any(rig.declared(name) in TABLE for name in provenances):
         return {}
-    known = [name.removeprefix("_") for name in (*TABLE, *provenances)]
+    products = {name: instances(name, rig) for name in TABLE}
+    of_sensors = (product for each in products.values() for product in each)
+    known = [name.removeprefix("_") for name in dict.fromkeys((*TABLE, *of_sensors, *provenances))]
     try:
         asked = [f"_{name}" for name in asked_outputs(outputs or ["default"], known)]
     except ConfigError:  # an output of a user's rule that is not there; it has its own error
         asked = [step.sensor for step in TABLE.values() if step.shown.default]
-    there = {*sensors, *provenances}
-    lacking = [name for name in asked if name not in (*there, REPORT.sensor) and name in TABLE]
-    possible = [name for name in lacking if _can_be_made(name, there, has)]
-    return {name: sorted(each for each in needed_sensors(name, has) if each not in TABLE) for name in possible}
+    there = {*sensors, *provenances, REPORT.sensor}
+    lacking = [product for name in asked for product in products.get(name, [name]) if product not in there]
+    entries = {name: entry_of(TABLE, name, trace) for name in dict.fromkeys(lacking)}
+    return {
+        name: _all_needed(step, trace) for name, step in entries.items() if step and _can_be_made(step, trace, there)
+    }
 
 
-def _always(reference: str) -> bool:
-    return True
-
-
-def needed_sensors(name: str, has: Has = _always) -> set[str]:
-    """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn.
-
-    Args:
-        has: whether the recording has a channel; unless given, it has all, a lidar of images too.
-    """
-    found = _needed(TABLE[name].for_recording(has))
-    return found.union(*(needed_sensors(sensor, has) for sensor in found if sensor in TABLE))
+def _all_needed(step: Step, trace: Path) -> set[str]:
+    """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn."""
+    found = _needed(step)
+    below = filter(None, (entry_of(TABLE, name, trace) for name in found))
+    return found.union(*(_all_needed(each, trace) for each in below))
 
 
 def _needed(step: Step) -> set[str]:
@@ -151,12 +150,12 @@ def _needed(step: Step) -> set[str]:
     return {entry.partition("/")[0] for entry in entries} - {EVERY}
 
 
-def _can_be_made(name: str, there: Collection[str], has: Has) -> bool:
-    step = TABLE[name].for_recording(has)
-    needed = _needed(step)
-    return not step.unfit and all(
-        each in there or (each in TABLE and _can_be_made(each, there, has)) for each in needed
-    )
+def _can_be_made(step: Step, trace: Path, there: Collection[str]) -> bool:
+    def can(name: str) -> bool:
+        entry = entry_of(TABLE, name, trace)
+        return name in there or (entry is not None and _can_be_made(entry, trace, there))
+
+    return not step.unfit and all(map(can, _needed(step)))
 
 
 def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:

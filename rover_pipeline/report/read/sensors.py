@@ -16,6 +16,7 @@ from rover_pipeline.errors import FormatError, require_damage, unless_damaged
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
@@ -23,8 +24,6 @@ from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figur
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
 from rover_pipeline.report.tuning import TUNING
 
-#: The usual sensors in the order of the page.
-USUAL_SENSORS = ("lidar", "radar", "camera", "imu")
 #: Suffix of the channels of `_sync` with residuals.
 _RESIDUAL = "_dt"
 
@@ -74,15 +73,18 @@ class SensorRecord:
         return self.name == "_truth" or self.name.startswith("_truth_")
 
 
-def usual_sensors_first(names: Collection[str]) -> list[str]:
-    """The names of the usual sensors in the order of the page, then all others as they come."""
-    return [*(name for name in USUAL_SENSORS if name in names), *(name for name in names if name not in USUAL_SENSORS)]
+def known_sensors_first(names: Collection[str], rig: Rig) -> list[str]:
+    """The names of sensors of known types, by type, then all others as they come."""
+    known = [name for type in TYPES for name in rig.of(type) if name in names]
+    return [*known, *(name for name in names if name not in known)]
 
 
 def read_sensors(trace: Trace) -> list[SensorRecord]:
-    """All sensors of a trace: first the usual ones, then the others by name."""
+    """All sensors of a trace: first those of known types, then the others by name."""
     rates = nominal_rates(trace.path / CONFIG)
-    return [_read_sensor(trace, name, rates.get(name)) for name in usual_sensors_first(trace.sensors())]
+    return [
+        _read_sensor(trace, name, rates.get(name)) for name in known_sensors_first(trace.sensors(), Rig(trace.path))
+    ]
 
 
 def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRecord:
@@ -179,9 +181,9 @@ def is_simulated(records: Iterable[SensorRecord]) -> bool:
 
 
 def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
-    """The content of `<sensor>/<sensor>.json`; empty when it is missing or cannot be read."""
+    """The content of the sidecar of a sensor; empty when it is missing or cannot be read."""
     with unless_damaged():
-        content = read_json(trace / sensor / f"{sensor}.json")
+        content = read_json(trace / sensor / Rig(trace).sidecar(sensor))
         return content if isinstance(content, dict) else {}
     return {}
 
@@ -204,7 +206,7 @@ class Residuals(NamedTuple):
 
 
 def read_residuals(sync: SensorRecord | None, measured: Mapping[str, Any]) -> dict[str, Residuals]:
-    """Residuals of every sensor but the reference, whose own are always 0. The usual sensors come first.
+    """Residuals of every sensor but the reference, whose own are always 0. Sensors of known types come first.
 
     Args:
         measured: what the step measured, from its provenance.
@@ -213,7 +215,7 @@ def read_residuals(sync: SensorRecord | None, measured: Mapping[str, Any]) -> di
         return {}
     names = [name.removesuffix(_RESIDUAL) for name in sync.sensor.specs if name.endswith(_RESIDUAL)]
     residuals = {}
-    for name in usual_sensors_first(names):
+    for name in known_sensors_first(names, Rig(sync.sensor.path.parent)):
         nearest, seconds = sync.read(name), sync.read(f"{name}{_RESIDUAL}")
         if name != measured.get("reference") and nearest is not None and seconds is not None:
             residuals[name] = Residuals(nearest, plausible_or_nan(seconds))
