@@ -1,7 +1,7 @@
 """The numbers from which the page reports a finding, and those that keep damaged values out of its figures.
 
-"Damages" are those of `tests/report/test_named_damage.py`: each is named, and a whole recording has no finding.
-The others were chosen by hand. Limits that a user may want to change are options of the section `report`.
+All were chosen by hand. Those with "damages" are tested with the damages of `tests/report/test_named_damage.py`. Limits
+that a user may want to change are options of the section `report`.
 """
 
 from __future__ import annotations
