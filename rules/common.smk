@@ -5,7 +5,12 @@ import sys
 from pathlib import Path
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow.ending import end_of_run, forget_failures, say, report_stale
+from rover_pipeline.workflow.ending import (
+    end_of_run,
+    forget_failures,
+    say,
+    report_stale,
+)
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment

@@ -261,7 +261,13 @@ class Flow(Worlds):
                 self.remember(results)
 
     def _require_read(self) -> None:
-        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
+        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules. And for
+        `instances` of a sensor that no recording has."""
+        sensors = {name for results in self.traces for name in self.rig(results).types} if self.config.instances else ()
+        for name in self.config.instances:
+            if name not in sensors:
+                hint = did_you_mean(name, sensors)
+                raise ConfigError(f"config: instances.{name}: no recording has such a sensor; {hint}")
         read = {name.split(".")[1] for name in self._read if name.startswith("extra.")}
         for name in set(self.config.extra) - read:
             # A rule may read Snakemake's `config` by itself.

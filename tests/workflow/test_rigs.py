@@ -64,6 +64,8 @@ def test_a_sensor_can_have_options_and_a_pose_of_its_own_and_they_are_strict(tmp
     assert flow.made["_front_points"] != other.made["_front_points"], "other options are another stamp"
     with pytest.raises(ConfigError, match=r"instances\.front: radar\.points\.max_pints: unknown key; did you mean"):
         asked(trace, outputs="radar_points", instances={"front": {"points": {"max_pints": 7}}})
+    with pytest.raises(ConfigError, match=r"instances\.fornt: no recording has such a sensor; did you mean 'front'\?"):
+        asked(trace, outputs="radar_points", instances={"fornt": {}})
 
 
 def test_two_radars_are_two_passes_over_their_own_samples(tmp_path: Path) -> None:
