@@ -37,7 +37,7 @@ from rover_pipeline.poses.table import STEPS as POSES
 from rover_pipeline.radar.table import STEPS as RADAR
 from rover_pipeline.sync.table import STEPS as SYNC
 
-#: The page of a recording, which shows all the others. Schedule.
+#: The page of a recording, which shows all the others.
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",

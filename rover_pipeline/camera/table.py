@@ -5,7 +5,6 @@ from __future__ import annotations
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
 from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_camera_frames",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step
 from rover_pipeline.imu.options import ImuOptions
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_imu_filtered",

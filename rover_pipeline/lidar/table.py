@@ -56,7 +56,6 @@ _OTHER_POINTS = (
     ),
 )
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_lidar_image",

@@ -10,7 +10,6 @@ from rover_pipeline.mapping.options import MapStepOptions
 #: Channels of `_objects` that give the boxes of what moves, and their velocities.
 _OBJECTS = tuple(f"_objects/{channel}" for channel in ("ts", "count", "centre", "extent", "yaw", "vel"))
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_map",

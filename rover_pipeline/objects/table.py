@@ -9,7 +9,6 @@ from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 
 _RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_objects",

@@ -63,7 +63,6 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
     )
 
 
-#: Layout.
 STEPS = (
     _cells(
         "_bev",

@@ -6,7 +6,6 @@ from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step
 from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.odometry.options import OdometryOptions
 
-#: Layout.
 STEPS = (
     Step(
         sensor="_odom",

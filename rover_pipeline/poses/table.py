@@ -21,7 +21,6 @@ def _of_radar(sensor: str) -> When:
     return When({"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses}, options={"odometry": "radar"})
 
 
-#: Layout.
 STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",

@@ -68,7 +68,6 @@ _IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares=S
 #: How spectra of the samples are made.
 _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",))
 
-#: Layout.
 STEPS = (
     _of_samples(
         version=5,
