@@ -63,14 +63,15 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
     Args:
         wanted: the main sensors that the user wants.
     """
-    wanted = wanted or {}
-    roles = {type: rig.main(type, wanted.get(type)) for type in TYPES}
-    if (type := type_of(step.sensor)) and sensor.endswith(step.sensor[len(type) + 1 :]):
+    wanted, roles = wanted or {}, {}
+    if not rig.is_usual:
+        roles = {type: rig.main(type, wanted.get(type)) for type in TYPES}
+    if roles and (type := type_of(step.sensor)) and sensor.endswith(step.sensor[len(type) + 1 :]):
         main, roles[type] = roles[type], sensor_of(step, sensor)
         if type == "lidar" and roles[type] != main:
             roles[_OF_ODOMETRY] = main
     roles = {type: name for type, name in roles.items() if name != type}
-    if any(each.startswith(f"{REFERENCE}/") for each in step.references()):
+    if any(each.startswith(f"{REFERENCE}/") for each in step.inputs.values()):
         roles[REFERENCE] = rig.reference(wanted.get(REFERENCE, ""))
     return roles
 

@@ -56,6 +56,11 @@ class Rig:
             return {name: name if name in TYPES else self._find_type(name, declared) for name in names}
         return {}
 
+    @functools.cached_property
+    def is_usual(self) -> bool:
+        """Whether each sensor is called like its type, or is of none that is known."""
+        return all(name == type or not type for name, type in self.types.items())
+
     def of(self, type: str) -> list[str]:
         """The sensors of a type: the one that is called like it, then the others by name."""
         return sorted((name for name in self.types if self.types[name] == type), key=lambda name: (name != type, name))

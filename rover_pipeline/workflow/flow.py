@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -18,14 +19,14 @@ from typing import Any, Self
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import for_sensors, instances, roles_of
+from rover_pipeline.engine.instances import for_sensors, instances, roles_of, type_of
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, channels_of, has_files, is_empty, locate_traces
 from rover_pipeline.format.virtual import discard, in_the_way
@@ -121,8 +122,25 @@ class Flow(Worlds):
         return self.inputs[step.sensor]
 
     def products(self, step: Step) -> list[str]:
-        here = (product for results in self.traces for product in instances(step.sensor, self.rig(results)))
-        return list(dict.fromkeys([step.sensor, *here]))
+        type = type_of(step.sensor)
+        return [step.sensor, *(f"_{name}{step.sensor[len(type) + 1 :]}" for name in self._renamed.get(type, ()))]
+
+    @functools.cached_property
+    def _renamed(self) -> dict[str, list[str]]:
+        """Type -> the sensors of all recordings that are of the type and called otherwise.
+
+        Raises:
+            ConfigError: a name stands for several types, and the names of results would too.
+        """
+        found: dict[str, tuple[str, Path]] = {}
+        for results in self.traces:
+            rig = self.rig(results)
+            for name, type in () if rig.is_usual else rig.types.items():
+                other, first = found.setdefault(name, (type, rig.path)) if type else ("", rig.path)
+                if type != other:
+                    what = f"{name!r} is a {type} here and a {other} in {first}"
+                    raise ConfigError(f"{rig.path}: {what}; process the two recordings in runs of their own")
+        return {type: sorted(name for name in found if found[name][0] == type != name) for type in TYPES}
 
     def rig(self, results: Path) -> Rig:
         """The raw sensors of a recording."""

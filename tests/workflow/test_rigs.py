@@ -74,6 +74,14 @@ def test_two_radars_are_two_passes_over_their_own_samples(tmp_path: Path) -> Non
     assert [flow.step_of(name, trace).run.shares for name in ("_radar_points", "_front_points")] == ["radar", "front"]
 
 
+def test_a_name_that_stands_for_two_types_in_one_run_is_an_error_that_names_both_recordings(tmp_path: Path) -> None:
+    two_radars(tmp_path / "all" / "first")
+    other = small_trace(tmp_path / "all" / "second", sensors=("lidar",))
+    (other / "lidar").rename(other / "front")
+    with pytest.raises(ConfigError, match=r"second: 'front' is a lidar here and a radar in .*first; process the two"):
+        asked(tmp_path / "all", outputs="default")
+
+
 @pytest.mark.system
 def test_every_sensor_gives_its_results_in_one_run_and_the_next_run_has_nothing_to_do(tmp_path: Path) -> None:
     first, second = two_radars(tmp_path / "all" / "first"), small_trace(tmp_path / "all" / "second")
