@@ -22,6 +22,7 @@ from pydantic import ByteSize
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.instances import declared_for
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, SampleError
@@ -30,6 +31,7 @@ from rover_pipeline.format.channels import Channel, create_channel, encode_sampl
 from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.table import find_step
@@ -361,12 +363,13 @@ def check_virtual_sensor(
     with tempfile.TemporaryDirectory(prefix="kit-") as name:
         first = _copy(trace, Path(name) / "first" / trace.name) / sensor
         run_step(described, first.parent, sensor, request, stamps=(STAMP,))
+        described = declared_for(described, sensor, Rig(first.parent))
         check_whole(described, first)
         wanted = snapshot(first)
         for number, (chunk, threads) in enumerate(((1, 1), (3 * _frame_bytes(described, first), 2), (1 << 40, 3))):
             other = _copy(trace, Path(name) / f"spread{number}" / trace.name) / sensor
             spread = DaskOptions(chunk=ByteSize(chunk))
-            run_step(described, other.parent, sensor, request, threads=threads, dask=spread, stamps=(STAMP,))
+            run_step(find_step(step), other.parent, sensor, request, threads=threads, dask=spread, stamps=(STAMP,))
             assert_same(snapshot(other), wanted, f"chunks of {chunk} bytes on {threads} threads")
         if not kills:
             return

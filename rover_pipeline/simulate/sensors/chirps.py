@@ -6,9 +6,11 @@ from typing import Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.constants import speed_of_light
 
 from rover_pipeline.options import Options
+
+#: Speed of light, m/s. The command line reads presets without loading SciPy. Physics: SI.
+_SPEED_OF_LIGHT = 299_792_458.0
 
 Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
 
@@ -96,12 +98,12 @@ class Chirps(Options):
     @property
     def wavelength(self) -> float:
         """Metres, in the middle of the samples."""
-        return speed_of_light / self.centre_frequency
+        return _SPEED_OF_LIGHT / self.centre_frequency
 
     @property
     def range_resolution(self) -> float:
         """Width of a range bin, metres."""
-        return speed_of_light / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
+        return _SPEED_OF_LIGHT / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
 
     @property
     def doppler_resolution(self) -> float:
