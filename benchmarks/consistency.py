@@ -1,10 +1,10 @@
-"""Whether a map tells how good a trajectory is where there is no truth: its walls and its entropy beside ATE.
+"""Whether a map shows how good a trajectory is where there is no truth: its walls and its entropy beside ATE.
 
     python -m benchmarks.consistency [--worlds 20] [--keep FOLDER]
 
 Worlds are those of the generator in `ROVER_PIPELINE_WORLDS` (default `../shared/worlds`). A fifth of the returns of
-each recording, chosen by chance, is taken out before any odometry sees it, and makes the map that is judged: of the
-truth, of `_odom`, of `_odom` with errors of known size, and of KISS-ICP. Two figures of each map:
+each recording, chosen at random, is taken out before any odometry sees it. The maps are made from this fifth: by the
+truth, by `_odom`, by `_odom` with errors of known size, and by KISS-ICP. Two figures of each map:
 
 - wall thickness: root of the median of the smallest eigenvalue of the covariance of a plane's points, cm;
 - mean map entropy: of points around a point, ln(det(2 pi e C)) / 2 (J. Razlaw et al., Evaluation of registration
@@ -43,8 +43,8 @@ from rover_pipeline.format.sensor import Sensor
 
 WORLDS = Path(os.environ.get("ROVER_PIPELINE_WORLDS", Path(__file__).parents[2] / "shared" / "worlds"))
 KINDS, FRAMES, BEAMS = ("park", "hall"), 40, 32
-#: Share of the returns that no odometry sees; radius of a neighbourhood, m; fewest sweeps and points in it.
-HELD, RADIUS_M, LEAST_SWEEPS, LEAST_POINTS = 0.2, 0.3, 8, 20
+#: Share of the returns that no odometry sees; radius of a neighbourhood, m; minimum of sweeps and of points in it.
+HELD, RADIUS_M, MIN_SWEEPS, MIN_POINTS = 0.2, 0.3, 8, 20
 QUERIES = 2000
 #: A neighbourhood is a plane where its smallest eigenvalue is below this share of the middle one.
 FLAT = 0.1
@@ -165,12 +165,12 @@ def mapped(recording: Recording, path: Path6) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(made), np.concatenate(sweeps)
 
 
-def judged(points: np.ndarray, sweeps: np.ndarray, queries: np.ndarray) -> tuple[float, float]:
+def figures(points: np.ndarray, sweeps: np.ndarray, queries: np.ndarray) -> tuple[float, float]:
     """Wall thickness, cm, and mean map entropy of a map."""
     near = cKDTree(points).query_ball_point(points[queries], RADIUS_M)
     spread, entropy = [], []
     for each in near:
-        if len(each) < LEAST_POINTS or len(np.unique(sweeps[each])) < LEAST_SWEEPS:
+        if len(each) < MIN_POINTS or len(np.unique(sweeps[each])) < MIN_SWEEPS:
             continue
         values = np.linalg.eigvalsh(np.cov(points[each].T))
         entropy.append(0.5 * math.log((2 * math.pi * math.e) ** 3 * max(float(values.prod()), 1e-18)))
@@ -187,7 +187,7 @@ def play(kind: str, seed: int, folder: Path) -> dict[str, tuple[float, float, fl
     paths = {"truth": recording.truth, "ours": found, "KISS-ICP": peer(recording), **perturbed(found, seed)}
     queries = np.random.default_rng(seed).choice(sum(map(len, recording.held[1:])), QUERIES, replace=False)
     return {
-        name: (100 * straight(path.pos, recording.truth.pos), *judged(*mapped(recording, path), queries))
+        name: (100 * straight(path.pos, recording.truth.pos), *figures(*mapped(recording, path), queries))
         for name, path in paths.items()
     }
 

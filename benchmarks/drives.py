@@ -2,9 +2,10 @@
 
     python -m benchmarks.drives [--captures ../shared/data] [--evalio PYTHON] [--only NAME ...]
 
-Each sequence is imported as the manual says, run, and judged; figures go to `benchmarks/results.json`, and the table of
-that file is printed. `tests/odometry/test_drives.py` fails where ours become worse by a tenth. `PYTHON` is that of an
-environment with evalio, for CT-ICP, MAD-ICP and GenZ-ICP; without it their figures stay those of the file.
+Each sequence is imported as the manual says, run, and compared with its truth. Figures go to `benchmarks/results.json`,
+and the table of that file is printed. `tests/odometry/test_drives.py` fails where ours become worse by a tenth.
+`PYTHON` is that of an environment with evalio, for CT-ICP, MAD-ICP and GenZ-ICP; without it their figures stay those
+of the file.
 
 The truth of a drive is its INS. It knows speeds, lengths and angles well, and positions to 0.1 m (city street) and
 0.45 m (open road) only: an ATE of a few centimetres says nothing about which pipeline is better.
@@ -127,8 +128,8 @@ def clouds_of(source: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def truth_of(source: Path) -> Truth:
     """The truth of a drive.
 
-    Where nobody says when its sweeps were measured, they are as far apart as makes the positions and the speeds of the
-    INS tell the same way: KITTI's lidar takes a little longer than 0.1 s for a turn.
+    Where the times of its sweeps are unknown, the time between two sweeps is the one with which the positions and the
+    speeds of the INS give the same length of path: KITTI's lidar takes a little longer than 0.1 s for a turn.
     """
     (poses,) = source.glob("truth_poses*.txt")
     matrices = np.loadtxt(poses).reshape(-1, 3, 4)
@@ -368,7 +369,7 @@ def record(row: str, found: dict[str, float], of: str, units: dict[str, str] | N
     """Write the figures of a row of the table into the file of results, in place of those that were measured before."""
     units = {**UNITS, **(units or {})}
     for column, value in found.items():
-        # What is judged of a length is its small difference from that of the INS.
+        # A length is shown with two digits: what counts is its small difference from the length of the INS.
         digits = f"{value:.2f}" if column in NEITHER_IS_BETTER else shown(value)
         results.record(f"drives/{row}/{column}", digits, units[column], of=of, world="real")
 
@@ -429,9 +430,9 @@ def main() -> None:
         if "few sweeps" in chosen:
             of = "DDAD's rig, three sweeps 1 s apart, 1.3 m/s, poses of its makers"
             record("few sweeps, ours, one instant", few_sweeps(given.captures, folder), of)
-        for name, judged in {"imu_broad": imu_broad, "imu_lio": imu_lio, "radar_saic": radar_saic}.items():
+        for name, measure in {"imu_broad": imu_broad, "imu_lio": imu_lio, "radar_saic": radar_saic}.items():
             if name in chosen:
-                for row in judged(given.captures / name, folder, command):
+                for row in measure(given.captures / name, folder, command):
                     record(row.name, row.found, row.of, row.units)
     print(f"\n{table()}")
 

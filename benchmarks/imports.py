@@ -166,7 +166,7 @@ def stored_bytes(path: Path) -> int:
     return sum(each.stat().st_size for each in path.iterdir()) if path.is_dir() else path.stat().st_size
 
 
-def told(name: str, runs: list[Run], held: int, stored: int) -> None:
+def record_speed(name: str, runs: list[Run], held: int, stored: int) -> None:
     wall = statistics.median(run.seconds for run in runs)
     processor = statistics.median(run.processor for run in runs)
     record(
@@ -199,14 +199,14 @@ def main() -> None:
         found = interleaved(arguments.rounds, commands, before=clean)
         stored = stored_bytes(path)
         for name, runs in found.items():
-            told(kind if name == "ours" else f"{kind} by {name}", runs, held, stored)
+            record_speed(kind if name == "ours" else f"{kind} by {name}", runs, held, stored)
         if "rosbags" in found:
             both = zip(found["ours"], found["rosbags"], strict=True)
             ratio = statistics.median(ours.processor / theirs.processor for ours, theirs in both)
             print(f"  processor time over that of rosbags: {ratio:.2f}")
     for name, (command, path) in (others(arguments.seconds) if arguments.others else {}).items():
         runs = interleaved(arguments.rounds, {name: [*command, "-o", str(arguments.out)]}, before=clean)[name]
-        told(name, runs, stored_bytes(path), stored_bytes(path))
+        record_speed(name, runs, stored_bytes(path), stored_bytes(path))
     clean()
 
 

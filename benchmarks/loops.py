@@ -56,11 +56,11 @@ def steps(trace: Path, **options: Any) -> str:
     plain = [Sensor(trace / "_odom").channel(name).read().tobytes() for name in State._fields]
     on = step(trace, 2, loops=True, **options)
     same = plain == [Sensor(trace / "_odom").channel(name).read().tobytes() for name in State._fields]
-    told = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["loops"]
+    loops = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["loops"]
     way = path_length(load(trace).truth.pos)[-1]
     return (
         f"| {trace.name} {options or ''} | {way:.0f} | {1e3 * off[1]:.3f} | {1e3 * on[1]:.3f} | "
-        f"{'same bytes' if same else f'{off[1] / on[1]:.1f}x'} | {len(told['accepted'])} of {told['candidates']} | "
+        f"{'same bytes' if same else f'{off[1] / on[1]:.1f}x'} | {len(loops['accepted'])} of {loops['candidates']} | "
         f"{off[0]:.1f} | {on[0]:.1f} |"
     )
 
@@ -88,7 +88,7 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
     reader = SweepReader(cast(Recording, images), times, *span, options, metadata)
     bad = drifted(found.truth, times, drift, seed)
     known, begin = np.ones(len(times), bool), time.perf_counter()
-    fixed, told = close_loops(
+    fixed, loops = close_loops(
         bad,
         times,
         known,
@@ -103,7 +103,7 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
     )
     return before / after, (
         f"| {trace.name} | {drift} | {1e3 * before:.1f} | {1e3 * after:.1f} | {before / after:.1f}x | "
-        f"{len(told['accepted'])} of {told['candidates']} | {seconds:.1f} |"
+        f"{len(loops['accepted'])} of {loops['candidates']} | {seconds:.1f} |"
     )
 
 

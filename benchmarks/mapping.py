@@ -84,10 +84,10 @@ if __name__ == "__main__":
     timed(trace)
     found = [timed(trace) for _ in range(arguments.rounds)]
     seconds = statistics.median(each.seconds for each in found)
-    told = json.loads((trace / "_map" / PROVENANCE).read_text())["measured"]
+    measured = json.loads((trace / "_map" / PROVENANCE).read_text())["measured"]
     record(
         "speed/map",
         f"{seconds:.1f} s, {arguments.frames / 10 / seconds:.1f}x real time, start-up included; "
         f"{found[0].peak_mib:.0f} MiB, of four times as many {timed(longer).peak_mib:.0f} MiB",
-        of=f"`_map` of {arguments.frames} sweeps, {told['sweeps']} used, {told['points']} points",
+        of=f"`_map` of {arguments.frames} sweeps, {measured['sweeps']} used, {measured['points']} points",
     )

@@ -1,7 +1,7 @@
 """The radar beside xwr's numpy classes, frame by frame in one process: `python -m benchmarks.radar`.
 
 Ours on two threads and on one; xwr's classes share a buffer per plan, so theirs run on one. Ratios are medians over
-rounds in which both were run, one after the other, and stand beside the least that is required.
+rounds in which both were run, one after the other, and stand beside the ratio that is required.
 
 Then the default radar outputs of two minutes of the indoor preset, as processes that read and write files, two at once
 as the workflow runs them on two cores; and their peak memory, which must not grow with the recording.
@@ -53,14 +53,14 @@ def rate(work: Work, frames: np.ndarray, threads: int) -> float:
     return len(frames) / (time.perf_counter() - begin)
 
 
-def compare(what: str, least: float, ours: Work, theirs: Work, frames: np.ndarray, rounds: int) -> None:
+def compare(what: str, required: float, ours: Work, theirs: Work, frames: np.ndarray, rounds: int) -> None:
     for work in (ours, theirs):
         work(frames[0])
     found = [(rate(ours, frames, 2), rate(ours, frames, 1), rate(theirs, frames, 1)) for _ in range(rounds)]
     two, one, peer = (statistics.median(column) for column in zip(*found, strict=True))
     ratio = statistics.median(mine / other for mine, _, other in found)
     shown = f"{ratio:.1f}x (ours {two:.0f} frames/s on two threads, {one:.0f} on one, xwr {peer:.0f})"
-    record(f"speed/radar {what}", shown, of=f"the radar beside xwr: {what}; at least {least:.0f}x is required")
+    record(f"speed/radar {what}", shown, of=f"the radar beside xwr: {what}; at least {required:.0f}x is required")
 
 
 def spectra(iq: np.ndarray, rounds: int) -> None:
@@ -70,7 +70,7 @@ def spectra(iq: np.ndarray, rounds: int) -> None:
     compare(
         "range-Doppler", 4, transform.spectrum, lambda frame: plain.doppler_range(iq_from_iiqq(frame[None])), iq, rounds
     )
-    for what, bins, least in (("4-D spectrum", (0, 0), 4), ("4-D spectrum padded to 8 x 32", (8, 32), 12)):
+    for what, bins, required in (("4-D spectrum", (0, 0), 4), ("4-D spectrum padded to 8 x 32", (8, 32), 12)):
         magnitudes = Magnitudes(board, shape[0], bins, ("hann", "hann"), False)
         size: Any = {"elevation": bins[0], "azimuth": bins[1]} if bins[0] else {}
         peer = AWR1843Boost(window=True, size=size)
@@ -80,7 +80,7 @@ def spectra(iq: np.ndarray, rounds: int) -> None:
         print(f"{what}: largest difference {error:.1e} of the largest value")
         compare(
             f"{what}, magnitudes",
-            least,
+            required,
             lambda frame, magnitudes=magnitudes: magnitudes(transform.spectrum(frame)),  # type: ignore[misc]
             lambda frame, peer=peer: np.abs(peer(frame[None])),  # type: ignore[misc]
             iq,

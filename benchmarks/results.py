@@ -145,7 +145,7 @@ def _table(group: str, rows: dict[str, Row]) -> str:
         ]
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
     made: dict[tuple[str, str, str, str], list[str]] = {}
-    # Named are the rows, or the columns, whichever need fewer words to tell apart what was measured when.
+    # The notes name the rows or the columns, whichever takes fewer names to say what was measured when.
     ways = [[key[axis] for key in own] for axis in (0, 1)]
     names = min(ways, key=lambda each: len({(name, *row[4:]) for name, row in zip(each, own.values(), strict=True)}))
     for name, row in zip(names, own.values(), strict=True):

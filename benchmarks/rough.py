@@ -119,7 +119,7 @@ def simulated(seconds: float, lidar: str, columns: int, python: str | None, name
         trace = recording(name, seconds, lidar, columns)
         found = load(trace)
 
-        def told(what: str, ate: float | str, name: str = name) -> None:
+        def record_ate(what: str, ate: float | str, name: str = name) -> None:
             shown = (f"{ate:.1f}", "mm") if isinstance(ate, float) else (ate, "")
             record(f"rough/{name}/{what}", *shown, of=f"ATE of {name}, {of}")
 
@@ -127,20 +127,20 @@ def simulated(seconds: float, lidar: str, columns: int, python: str | None, name
             try:
                 ate, valid = ours(trace, found, imu)
             except RoverError as error:
-                told(what, f"failed: {error}")
+                record_ate(what, f"failed: {error}")
             else:
-                told(what, ate)
+                record_ate(what, ate)
                 record(f"rough/{name}/{what}: valid", f"{valid:.0f}", "%", of=f"{name}, {of}")
         if alone:
             continue
-        told("KISS-ICP", 1e3 * best_instant(kiss_icp(found), found)[0])
-        told("KISS-ICP, deskewing off", 1e3 * best_instant(kiss_icp(found, deskew=False), found)[0])
-        told("ouster-sdk SLAM", 1e3 * min(best_instant(each, found)[0] for each in ouster(found)))
+        record_ate("KISS-ICP", 1e3 * best_instant(kiss_icp(found), found)[0])
+        record_ate("KISS-ICP, deskewing off", 1e3 * best_instant(kiss_icp(found, deskew=False), found)[0])
+        record_ate("ouster-sdk SLAM", 1e3 * min(best_instant(each, found)[0] for each in ouster(found)))
         with tempfile.TemporaryDirectory(prefix="rough-") as folder:
             if python:
                 sweeps_file(Path(folder) / "sweeps.npz", trace, found)
             for each in pipelines:
-                told(each, evalio(str(python), Path(folder) / "sweeps.npz", each, found))
+                record_ate(each, evalio(str(python), Path(folder) / "sweeps.npz", each, found))
 
 
 def straight(pos: np.ndarray, truth: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 The recording is two minutes of the preset `indoor`, which is simulated once, or the one that `--trace` names, which is
 only read. A run on `--cores` processors gives wall time and processor time, start-up included. Then liblzma alone
 decodes the same frames, as the lidar's reader does, and encodes those samples of the outputs that are stored that way.
-What is left of the processor time is everything else. A second run, on one processor, tells how much longer the run
+What is left of the processor time is everything else. A second run, on one processor, shows how much longer the run
 takes than its steps, each of which says in its provenance how long it took.
 """
 

@@ -29,8 +29,8 @@ FOLDER = Path(__file__).with_name("pictures")
 PRESET, SECONDS, SEED = "indoor", 6, 0
 #: The frame that is drawn, by the sensor that it is a frame of: each is about 2.8 s after the first.
 FRAMES = {"lidar": 27, "radar": 56, "camera": 78}
-#: Numbers of colours that are tried until a picture is small enough, bytes.
-COLOURS, MOST_BYTES = (128, 64, 32, 16), 120_000
+#: Numbers of colours, which are tried in turn until a picture is small enough; the maximum of its size, bytes.
+COLOURS, MAX_BYTES = (128, 64, 32, 16), 120_000
 #: Width and height of the page, of the viewer's window, and of its part without the panel of the selection, pixels.
 PAGE, WINDOW, VIEWS = (1160, 1180), (1900, 1150), (1600, 985)
 #: How long the viewer may take to load and to draw on a processor without graphics, s.
@@ -112,7 +112,7 @@ def save(picture: Image.Image, name: str) -> None:
     out = FOLDER / f"{name}.png"
     for colours in COLOURS:
         picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(out, optimize=True)
-        if out.stat().st_size < MOST_BYTES:
+        if out.stat().st_size < MAX_BYTES:
             break
         picture = picture.resize((picture.width * 9 // 10, picture.height * 9 // 10), Image.Resampling.LANCZOS)
     print(out, f"{out.stat().st_size / 1e3:.0f} kB")

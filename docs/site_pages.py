@@ -22,7 +22,7 @@ from rover_pipeline.table import TABLE
 
 #: The line of a page of `sensors/` that names sections of the configuration.
 _OPTIONS = re.compile(r"^Options: (.*)\.$", re.MULTILINE)
-#: Order of the list of sensors: the rooms that declare them, by domain.
+#: The list of sensors in its order: the rooms that declare them, by domain.
 DOMAINS = {
     "Lidar": ("lidar",),
     "Radar": ("radar",),

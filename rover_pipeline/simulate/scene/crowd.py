@@ -61,5 +61,5 @@ def world(pace: Pace) -> World:
 
 def _person_alongside(number: int, ahead: float, left: float, pace: Pace) -> Body:
     """Someone who starts with the rig and keeps abreast of it, also where the way turns."""
-    body = person(f"companion {number + 1}", Beside(RIG_PATH, left), pace.speed, coat=_COATS[number % 3], start=ahead)
+    body = person(f"alongside {number + 1}", Beside(RIG_PATH, left), pace.speed, coat=_COATS[number % 3], start=ahead)
     return replace(body, pace=pace)
