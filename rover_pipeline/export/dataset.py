@@ -142,13 +142,8 @@ class ExportJob:
             print(f"export {self.format.name}: {text}", file=sys.stderr, flush=True)
 
     def split(self, courses: Sequence[Course]) -> list[np.ndarray]:
-        """The split of each sample of each course: see `splits.assign`. A split that gets nothing is noted.
-
-        Courses of one name, those of several sensors of a recording, are split as one.
-        """
-        joined, places = _joined(courses)
-        found = assign(joined, self.split_options)
-        splits = [found[number][at] for number, at in places]
+        """The split of each sample of each course: see `splits.assign`. A split that gets nothing is noted."""
+        splits = assign(courses, self.split_options)
         used = {SPLITS[code] for each in splits for code in np.unique(each[each >= 0])}
         empty = [name for name in SPLITS if getattr(self.split_options, name) and name not in used]
         if empty:
@@ -288,23 +283,6 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
     if exists(config := recording.path / "config.yaml"):
         prints["config.yaml"] = fingerprint(config)
     return _digest(prints)
-
-
-def _joined(courses: Sequence[Course]) -> tuple[list[Course], list[tuple[int, np.ndarray]]]:
-    """One course for each name, in the order of time, and of each course: the number of its joined one, and where
-    in that its samples are, i8 (N,)."""
-    joined: list[Course] = []
-    places: dict[int, tuple[int, np.ndarray]] = {}
-    for name in dict.fromkeys(each.name for each in courses):
-        numbers = [at for at, each in enumerate(courses) if each.name == name]
-        ts = np.concatenate([courses[at].ts for at in numbers])
-        known = [pos for at in numbers if (pos := courses[at].pos) is not None]
-        order = np.argsort(ts, kind="stable") if len(numbers) > 1 else np.arange(len(ts))
-        parts = np.split(np.argsort(order), np.cumsum([len(courses[at].ts) for at in numbers])[:-1])
-        places |= {at: (len(joined), part) for at, part in zip(numbers, parts, strict=True)}
-        pos = np.concatenate(known)[order] if len(known) == len(numbers) else None
-        joined.append(Course(name, ts[order], pos))
-    return joined, [places[at] for at in range(len(courses))]
 
 
 def sensors_read(recording: Recording, options: DatasetOptions) -> list[str]:

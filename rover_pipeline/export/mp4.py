@@ -143,7 +143,7 @@ class Picture:
         for name, (left, top, width, height) in self.areas.items():
             panel = self._panels[name](time, width, height)
             kind, _, sensor = name.partition(" ")
-            draw_caption(panel, f"{sensor}: {_CAPTIONS[kind]}" if sensor else _CAPTIONS[kind])
+            draw_caption(panel, f"{sensor}: {_CAPTIONS[kind].partition(':')[0]}" if sensor else _CAPTIONS[kind])
             panel[-1:], panel[:, -1:] = GROUND, GROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -17,11 +17,12 @@ from typing import Any
 
 from rover_pipeline.datasets.options import DatasetOptions
 from rover_pipeline.datasets.table import DATASETS
-from rover_pipeline.engine.instances import Names
+from rover_pipeline.engine.instances import Names, roles_of
 from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.rule_inputs import sensor_files
@@ -121,7 +122,9 @@ class Exports:
         It does without those of all sensors of a type but for the main one.
         """
         options = self._options(name)
-        main, *others = Names(self.flow.roles("_odom", results), self.flow.rig(results)).each(options.several())
+        rig = self.flow.rig(results)
+        roles = roles_of(TABLE["_odom"], "_odom", rig, self.flow.wanted_roles)
+        main, *others = Names(roles, rig).each(options.several())
         needs = [*map(main.reference, options.needs())]
         for names, each in product(others, options.needs()):
             if (reference := names.reference(each)) not in needs:
