@@ -165,9 +165,9 @@ def arrange(shown: Sequence[str]) -> dict[str, _Area]:
     The panels of several sensors of a type share the place of one.
     """
     rows: list[tuple[int, dict[str, float]]] = []
-    for height, row in _ROWS:
-        alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in row}
-        rows.append((height, {name: row[kind] / len(names) for kind, names in alike.items() for name in names}))
+    for height, widths in _ROWS:
+        alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in widths}
+        rows.append((height, {name: widths[kind] / len(names) for kind, names in alike.items() for name in names}))
     rows = [(height, row) for height, row in rows if row]
     spare = HEIGHT - sum(height for height, _ in rows)
     areas, top = {}, 0

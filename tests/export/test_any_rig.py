@@ -18,6 +18,7 @@ from rover_pipeline.export import FORMATS, ExportOptions, export
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.mda.codec import Item, decode, text_of
 from rover_pipeline.export.mp4 import Picture
+from rover_pipeline.export.picture import draw
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.workflow.exports import Exports
@@ -233,6 +234,16 @@ def test_previews_show_each_sensor_of_a_type(several: Path, tmp_path: Path) -> N
     for name in ("camera/image", "camera_left/image", "radar/points", "radar_rear/points"):
         assert f"/world/lidar/{name}" in shown
     assert {"/radar_rear/range_azimuth", "/radar/range_azimuth", "/lidar_low/points", "/world/lidar/points"} <= shown
+
+
+def test_a_picture_of_a_renamed_sensor_is_drawn_as_that_of_the_usual_name(usual: Path, renamed: Path) -> None:
+    for sensor in ("lidar", "_lidar_image", "_radar_range_azimuth", "_radar_points"):
+        plain = sensor.removeprefix("_")
+        type = plain.partition("_")[0]
+        name = sensor.replace(type, NAMES[type])
+        figures = [draw(usual, sensor, 3), draw(renamed, name, 3)]
+        ours, theirs = ([(axes.get_xlabel(), axes.get_ylabel()) for axes in each.axes] for each in figures)
+        assert ours == theirs and ours[0][0], name
 
 
 def test_the_workflow_makes_what_a_format_reads_of_each_sensor_by_its_name(
