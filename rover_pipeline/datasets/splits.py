@@ -26,7 +26,7 @@ class Course(NamedTuple):
 
     Attributes:
         name: of the recording. The choice of blocks depends on it, and not on the order of recordings. Courses of one
-            name have the same blocks, which are chosen by the time that the first of them spends in each.
+            name have the same blocks, and the first of them has the splits that it has alone.
         ts: f8 (N,), s, increasing.
         pos: f8 (N, 3), m, in the recording's world; NaN where it is not known. Only `by: place` asks for it.
     """
@@ -45,10 +45,11 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
     Raises:
         FormatError: `by: place`, and a recording has no positions.
     """
-    begins = [
-        min((each.ts[0] for each in courses if each.name == course.name and len(each.ts)), default=0.0)
-        for course in courses
-    ]
+    first: dict[str, float] = {}
+    for course in courses:
+        if len(course.ts):
+            first.setdefault(course.name, course.ts[0])
+    begins = [first.get(course.name, 0.0) for course in courses]
     blocks = [_blocks(course, begin, options) for course, begin in zip(courses, begins, strict=True)]
     chosen = _choose(courses, blocks, options)
     return [
@@ -125,12 +126,18 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
     for number, (course, each) in enumerate(zip(courses, blocks, strict=True)):
         for at, key in enumerate(each.keys):
             first.setdefault((course.name, key), (number, at))
-    order = sorted(
-        (hashlib.blake2b(repr((options.seed, *block)).encode(), digest_size=8).digest(), number, at, block)
+    order = sorted(  # what only a further sensor has comes last, so that it changes no split of the first
+        (
+            names.index(names[number]) != number,
+            hashlib.blake2b(repr((options.seed, *block)).encode(), digest_size=8).digest(),
+            number,
+            at,
+            block,
+        )
         for block, (number, at) in first.items()
     )
     split_of: dict[tuple[str, tuple[int, ...]], int] = {}
-    for _, number, at, block in order:
+    for _, _, number, at, block in order:
         split_of[block] = split = int(np.argmax(wanted))
         wanted[split] -= blocks[number].seconds[at]
     return [
