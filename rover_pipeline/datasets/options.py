@@ -47,7 +47,14 @@ class DatasetOptions(Options):
     """Options of one format. Each has a model of its own, even if there is nothing to choose."""
 
     def needs(self) -> tuple[str, ...]:
-        """The channels that an export reads, as `sensor/channel`; one that ends with `?` is read where it is there."""
+        """The channels that an export reads, as `sensor/channel`; one that ends with `?` is read where it is there.
+
+        Names are those of types: `radar/iq` and `_radar_points/xyz` are of a radar that may be called otherwise.
+        """
+        return ()
+
+    def several(self) -> tuple[str, ...]:
+        """Types of which all sensors of a recording are exported, where they have what `needs` names; else the main."""
         return ()
 
 
@@ -131,6 +138,9 @@ class RoverpOptions(DatasetOptions):
         poses = (f"_{sensor}_pose/{name}?" for sensor in ("radar", "camera") for name in _STATE)
         return (*(f"_odom/{name}" for name in _STATE), "_sync/lidar", *poses, "_camera_model/labels?")
 
+    def several(self) -> tuple[str, ...]:
+        return ("radar", "camera")
+
 
 class NerfstudioOptions(DatasetOptions):
     """Pictures with poses, for nerfstudio."""
@@ -148,6 +158,9 @@ class NerfstudioOptions(DatasetOptions):
     def needs(self) -> tuple[str, ...]:
         seed = ("_map/map.ply",) if self.points else ()
         return ("camera/video.avi", "camera/camera.json", "_camera_pose/pos", "_camera_pose/rot", *seed)
+
+    def several(self) -> tuple[str, ...]:
+        return ("camera",)
 
 
 class L5kitOptions(DatasetOptions):
@@ -213,6 +226,9 @@ class RslearnOptions(DatasetOptions):
             *(_OBJECTS if self.objects else ()),
         )
 
+    def several(self) -> tuple[str, ...]:
+        return ("radar",) if self.radar else ()
+
 
 class MdaOptions(DatasetOptions):
     """`mda`: one file for each key frame, with its picture, annotations and their revisions."""
@@ -245,3 +261,6 @@ class MdaOptions(DatasetOptions):
             "camera/camera.json?",
             *quality,
         )
+
+    def several(self) -> tuple[str, ...]:
+        return (self.sensor,) if self.sensor != "lidar" else ()  # `_odom` has the poses of one lidar

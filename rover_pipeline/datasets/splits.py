@@ -22,10 +22,11 @@ NO_SPLIT = -1
 
 
 class Course(NamedTuple):
-    """The samples of one recording that are to be split.
+    """The samples of one recording, or of one of its sensors, that are to be split.
 
     Attributes:
-        name: of the recording, unique. The choice of blocks depends on it, and not on the order of recordings.
+        name: of the recording. The choice of blocks depends on it, and not on the order of recordings. Courses of one
+            name have the same blocks, and the first of them has the splits that it has alone.
         ts: f8 (N,), s, increasing.
         pos: f8 (N, 3), m, in the recording's world; NaN where it is not known. Only `by: place` asks for it.
     """
@@ -44,11 +45,16 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
     Raises:
         FormatError: `by: place`, and a recording has no positions.
     """
-    blocks = [_blocks(course, options) for course in courses]
+    first: dict[str, float] = {}
+    for course in courses:
+        if len(course.ts):
+            first.setdefault(course.name, course.ts[0])
+    begins = [first.get(course.name, 0.0) for course in courses]
+    blocks = [_blocks(course, begin, options) for course, begin in zip(courses, begins, strict=True)]
     chosen = _choose(courses, blocks, options)
     return [
-        _without_gaps(course, block, splits[block.of_sample], splits, options)
-        for course, block, splits in zip(courses, blocks, chosen, strict=True)
+        _without_gaps(course, begin, block, splits[block.of_sample], splits, options)
+        for course, begin, block, splits in zip(courses, begins, blocks, chosen, strict=True)
     ]
 
 
@@ -88,13 +94,13 @@ class _Blocks(NamedTuple):
     seconds: np.ndarray
 
 
-def _blocks(course: Course, options: SplitOptions) -> _Blocks:
+def _blocks(course: Course, begin: float, options: SplitOptions) -> _Blocks:
     if not len(course.ts):
         return _Blocks([], np.zeros(0, "i8"), np.zeros(0))
     if options.by == "recording":
         cells = np.zeros((len(course.ts), 1), "i8")
     elif options.by == "time":
-        cells = np.floor((course.ts - course.ts[0]) / options.block_s).astype("i8")[:, None]
+        cells = np.floor((course.ts - begin) / options.block_s).astype("i8")[:, None]
     else:
         if course.pos is None:
             raise FormatError(f"{course.name}: has no positions, so that it cannot be split by place; use `by: time`")
@@ -113,27 +119,40 @@ def _blocks(course: Course, options: SplitOptions) -> _Blocks:
 def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: SplitOptions) -> list[np.ndarray]:
     """The split of each block of each recording, i1."""
     shares = np.array([options.train, options.validation, options.test])
-    wanted = shares / shares.sum() * sum(float(each.seconds.sum()) for each in blocks)
-    order = sorted(
-        (hashlib.blake2b(repr((options.seed, course.name, key)).encode(), digest_size=8).digest(), number, at)
-        for number, (course, each) in enumerate(zip(courses, blocks, strict=True))
-        for at, key in enumerate(each.keys)
+    names = [course.name for course in courses]
+    seconds = sum(float(each.seconds.sum()) for at, each in enumerate(blocks) if names.index(names[at]) == at)
+    wanted = shares / shares.sum() * seconds
+    first: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = {}
+    for number, (course, each) in enumerate(zip(courses, blocks, strict=True)):
+        for at, key in enumerate(each.keys):
+            first.setdefault((course.name, key), (number, at))
+    order = sorted(  # what only a further sensor has comes last, so that it changes no split of the first
+        (
+            names.index(names[number]) != number,
+            hashlib.blake2b(repr((options.seed, *block)).encode(), digest_size=8).digest(),
+            number,
+            at,
+            block,
+        )
+        for block, (number, at) in first.items()
     )
-    chosen = [np.zeros(len(each.keys), "i1") for each in blocks]
-    for _, number, at in order:
-        split = int(np.argmax(wanted))
-        chosen[number][at] = split
+    split_of: dict[tuple[str, tuple[int, ...]], int] = {}
+    for _, _, number, at, block in order:
+        split_of[block] = split = int(np.argmax(wanted))
         wanted[split] -= blocks[number].seconds[at]
-    return chosen
+    return [
+        np.array([split_of[course.name, key] for key in each.keys], "i1")
+        for course, each in zip(courses, blocks, strict=True)
+    ]
 
 
 def _without_gaps(
-    course: Course, blocks: _Blocks, of_sample: np.ndarray, of_block: np.ndarray, options: SplitOptions
+    course: Course, begin: float, blocks: _Blocks, of_sample: np.ndarray, of_block: np.ndarray, options: SplitOptions
 ) -> np.ndarray:
     """The split of each sample, NO_SPLIT where a sample of another split could be nearer than the gap."""
     splits = of_sample.astype("i1")
     if options.by == "time" and len(splits):
-        elapsed = course.ts - course.ts[0]
+        elapsed = course.ts - begin
         for at, key in enumerate(blocks.keys):
             for other, boundary in ((at - 1, key[0]), (at + 1, key[0] + 1)):
                 if 0 <= other < len(of_block) and of_block[other] != of_block[at]:

@@ -91,7 +91,7 @@ DATASETS = Registry(
             "files that are there",
             "rover_pipeline.export.roverp",
             RoverpOptions,
-            marks=("_lidar/pose.npz",),
+            marks=("_*/pose.npz",),
             kind="merge",
             splits=False,
         ),

@@ -7,7 +7,7 @@ sensor of the type it is the same step with other names: `radar_front` gives `_r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     """A step with the names of the sensors that stand for their types; see `roles_of`."""
     if not roles:
         return step
-    names = _Names(roles, rig)
+    names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
     odometry, unfit = roles.get(_OF_ODOMETRY), step.unfit
@@ -128,11 +128,20 @@ def _called(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
     return {names.get(name) or others.get(name, name): value for name, value in values.items()}
 
 
-class _Names:
-    """The names of sensors in the place of those of their types."""
+class Names:
+    """The names of sensors in the place of those of their types. What it is given are names by which the table knows
+    sensors: of the name of a sensor it would make another one."""
 
     def __init__(self, roles: Roles, rig: Rig) -> None:
         self._roles, self._rig = roles, rig
+
+    def each(self, types: Iterable[str]) -> Iterator[Names]:
+        """These names, and for each further sensor of the types those in which it stands for its type."""
+        yield self
+        for type in types:
+            for sensor in self._rig.of(type):
+                if sensor != self.sensor(type):
+                    yield Names({**self._roles, type: sensor}, self._rig)
 
     def sensor(self, name: str) -> str:
         """A raw sensor, a virtual one that is made of it, or its published copy."""
@@ -143,12 +152,15 @@ class _Names:
         return name
 
     def reference(self, reference: str) -> str:
+        """A channel or sidecar, `sensor/channel`."""
         name, _, channel = reference.partition("/")
         if not channel or name == EVERY:
             return reference
         sensor, file = self.sensor(name), channel.removesuffix(OPTIONAL)
         if sensor != name and file == f"{name}.json":
             channel = self._rig.sidecar(sensor) + channel[len(file) :]
+        if name == "_sync":  # its channels are called like the sensors
+            channel = self.sensor(channel)
         return f"{sensor}/{channel}"
 
     def mapping(self, references: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,14 +11,18 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
+from rover_pipeline.format.rig import TYPES
 from rover_pipeline.format.stale import require_fresh
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.lookup import load
+
+if TYPE_CHECKING:
+    from rover_pipeline.export.recording import Recording
 
 #: The product that the point cloud formats export instead of sweeps when it is named as the sensor.
 MAP = "_map"
@@ -113,11 +117,16 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
         if os.path.lexists(path):
             raise InTheWayError(f"{path}: already exists; remove it or choose another name")
     write: ExportFunction = load(f"{__name__}.{FORMATS[name].write}")
-    reads = [options.sensor] if options.sensor else FORMATS[name].reads
+    reads = () if options.sensor else FORMATS[name].reads
+    several = () if FORMATS[name].of_one else TYPES
     if options.make:
-        load(f"{__name__}.making:make_needed")(entries, reads, cores=options.threads)
+        needs = (options.sensor,) if options.sensor else reads
+        load(f"{__name__}.making:make_needed")(entries, needs, several, cores=options.threads)
+    recording: type[Recording] = load(f"{__name__}.recording:Recording")
     for trace in paths:
-        require_fresh(trace, [each.removesuffix("?") for each in reads], f"export {name}")
+        views = recording.of(trace).each(*several)
+        shown = [view.called(each.removesuffix("?")) for view in views for each in reads]
+        require_fresh(trace, [options.sensor] if options.sensor else shown, f"export {name}")
     for trace, path in paths.items():
         with new_output(path) as scratch:
             write(trace, scratch, options)

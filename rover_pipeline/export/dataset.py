@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from rover_pipeline.datasets.splits import SPLITS, Course, assign
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.dataset_output import (
     DatasetOutput,
     dataset_output,
@@ -36,66 +36,19 @@ from rover_pipeline.export.dataset_output import (
     publish,
 )
 from rover_pipeline.export.layout import Layout
+from rover_pipeline.export.recording import OPTIONAL, Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
-from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.format.stale import require_fresh, run_command
+from rover_pipeline.format.rig import TYPES
+from rover_pipeline.format.stale import require_fresh
 from rover_pipeline.format.texts import parse_json, parse_yaml
-from rover_pipeline.format.trace import Trace, channels_of, link_trace
+from rover_pipeline.format.trace import link_trace
 from rover_pipeline.lookup import load
-from rover_pipeline.table import TABLE
 
 T = TypeVar("T")
-#: Ends a reference to a channel that is read where it is there.
-OPTIONAL = "?"
 #: Samples of a part of an export: some seconds of work, which an interruption costs at most. Schedule.
 PART_ITEMS = 128
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A recording that is exported.
-
-    Attributes:
-        name: unique among those of the export; letters, digits, `-` and `_` only.
-        path: directory of its sensors, raw and virtual.
-    """
-
-    name: str
-    path: Path
-
-    def has(self, reference: str) -> bool:
-        """Whether there is a channel, `sensor/channel`, or a file of a product, `_map/map.ply`."""
-        sensor, _, channel = reference.removesuffix(OPTIONAL).partition("/")
-        return exists(self.file(sensor, channel))
-
-    def file(self, sensor: str, channel: str) -> Path:
-        """Path of a channel. Published traces keep a channel of some raw sensors in a copy of the sensor."""
-        holder = self.sensor(sensor, channel).path if exists(self.path / sensor / META) else self.path / sensor
-        return holder / channel
-
-    def sensor(self, sensor: str, channel: str) -> Sensor:
-        """The sensor that holds a channel."""
-        return Trace(self.path).source(sensor, channel)
-
-    def require(self, reference: str, format: str) -> None:
-        """Raise FormatError, which says what to make and how, when a channel that the format needs is not there."""
-        if self.has(reference):
-            return
-        sensor, _, channel = reference.partition("/")
-        if not sensor.startswith("_"):
-            raise FormatError(f"{self.path}: export {format} needs the raw sensor channel {reference}, which it lacks")
-        unfit = TABLE[sensor].for_recording(channels_of(self.path)).unfit if sensor in TABLE else ""
-        if unfit:  # it can never be made of this recording
-            raise FormatError(
-                f"{self.path}: export {format} needs {sensor} ({channel}), which cannot be made: the recording {unfit}"
-            )
-        raise FormatError(
-            f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
-            f"{run_command(self.path, [sensor])}"
-        )
 
 
 @dataclass
@@ -148,6 +101,20 @@ class ExportJob:
         path.write_bytes(self.layout[kind].content.encode(value))
         return path
 
+    def views(self, recording: Recording, type: str) -> list[Recording]:
+        """The recording as each sensor of a type sees it, the main one first. Those that lack something are noted."""
+        main, *others = recording.each(type)
+        found = [main]
+        for view in others:
+            needed = (each for each in self.options.needs() if not each.endswith(OPTIONAL))
+            lacking = next((each for each in needed if not view.has(each)), None)
+            if lacking is None:
+                found.append(view)
+            else:
+                path = view.file(lacking).relative_to(view.path)
+                self.note(f"{view.path}: {view.called(type)} is not in the dataset: there is no {path}")
+        return found
+
     def in_parts(
         self, name: str, items: Sequence[T], write: Callable[[T], Iterable[Path]], unit: str, after: str = ""
     ) -> None:
@@ -175,7 +142,7 @@ class ExportJob:
             print(f"export {self.format.name}: {text}", file=sys.stderr, flush=True)
 
     def split(self, courses: Sequence[Course]) -> list[np.ndarray]:
-        """The split of each sample of each recording: see `splits.assign`. A split that gets nothing is noted."""
+        """The split of each sample of each course: see `splits.assign`. A split that gets nothing is noted."""
         splits = assign(courses, self.split_options)
         used = {SPLITS[code] for each in splits for code in np.unique(each[each >= 0])}
         empty = [name for name in SPLITS if getattr(self.split_options, name) and name not in used]
@@ -219,13 +186,13 @@ def export_dataset(
     split_options = SplitOptions.parse(settings.get("splits", {}), "export.splits")
     out = out.absolute()
     if make:
-        load("rover_pipeline.export.making:make_needed")(entries, options.needs(), cores=threads)
+        load("rover_pipeline.export.making:make_needed")(entries, options.needs(), options.several(), cores=threads)
     recordings = find_recordings(entries, output_root)
     for recording in recordings:
         for reference in options.needs():
             if not reference.endswith(OPTIONAL):
                 recording.require(reference, name)
-        require_fresh(recording.path, [each.partition("/")[0] for each in options.needs()], f"export {name}")
+        require_fresh(recording.path, sensors_read(recording, options), f"export {name}")
     asked = {"options": options.model_dump(mode="json")}
     asked |= {"splits": split_options.model_dump(mode="json")} if format.splits else {}
     inputs = {each.name: _inputs(each, options) for each in recordings}
@@ -242,6 +209,8 @@ def export_dataset(
     begin = time.monotonic()
     with dataset_output(out, identity) as output:
         job = ExportJob(format, recordings, options, split_options, threads, output, older)
+        for recording in recordings:
+            _note_others(job, recording)
         load(f"{format.module}:write")(job)
         provenance = {
             "format": name,
@@ -303,17 +272,35 @@ def find_recordings(entries: Sequence[str], output_root: Path | None = None) -> 
 def _inputs(recording: Recording, options: DatasetOptions) -> str:
     """Digest of all that an export reads of a recording."""
     prints: dict[str, object] = {}
-    for reference in options.needs():
-        sensor, _, channel = reference.removesuffix(OPTIONAL).partition("/")
-        if not recording.has(reference):
+    for view, reference in product(recording.each(*options.several()), options.needs()):
+        if not view.has(reference):
             continue
-        place = recording.file(sensor, channel).parent
-        for path in (place / channel, place / f"{channel}_i", place / "ts", place / "valid", place / f"{sensor}.json"):
+        channel, sensor = view.file(reference), view.called(reference.partition("/")[0])
+        beside = (f"{channel.name}_i", "ts", "valid", recording.rig.sidecar(sensor))
+        for path in (channel, *(channel.parent / each for each in beside)):
             if exists(path):
                 prints[f"{sensor}/{path.name}"] = fingerprint(path)
     if exists(config := recording.path / "config.yaml"):
         prints["config.yaml"] = fingerprint(config)
     return _digest(prints)
+
+
+def sensors_read(recording: Recording, options: DatasetOptions) -> list[str]:
+    """Names of the sensors of a recording that an export may read, raw and virtual."""
+    names = [each.partition("/")[0] for each in options.needs()]
+    return list(dict.fromkeys(view.called(each) for view in recording.each(*options.several()) for each in names))
+
+
+def _note_others(job: ExportJob, recording: Recording) -> None:
+    """Note the sensors of types that the format reads of which it holds one, but for the main ones."""
+    read = {each.removeprefix("_").partition("/")[0].partition("_")[0] for each in job.options.needs()}
+    read |= {"lidar"} if any(each.startswith("_odom/") for each in job.options.needs()) else set()
+    for type in (each for each in TYPES if each in read and each not in job.options.several()):
+        if others := [each for each in recording.rig.of(type) if each != recording.called(type)]:
+            job.note(
+                f"{recording.path}: {', '.join(others)} {'is' if len(others) == 1 else 'are'} not in the dataset: of "
+                f"each recording it has one {type}, {recording.called(type)}"
+            )
 
 
 def _digest(content: object) -> str:

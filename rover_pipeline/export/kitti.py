@@ -24,12 +24,13 @@ from rover_pipeline.datasets.options import KittiOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.contents import Content, Lines, Numbers, Records
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import inv, matmul
-from rover_pipeline.validation.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
+from rover_pipeline.validation.rig import OPTICAL_FROM_FLU
 
 #: Rows of `calib.txt`.
 _MATRICES = ("P0", "P1", "P2", "P3", "Tr")
@@ -95,7 +96,7 @@ def write(job: ExportJob) -> None:
     options: KittiOptions = job.options
     sequences, courses = [], []
     for number, recording in enumerate(job.recordings):
-        sweeps = PosedSweeps(recording.path)
+        sweeps = PosedSweeps(recording)
         chosen = sweeps.good[sweeps.good % options.every == 0]
         if not len(chosen):
             raise FormatError(f"{recording.path}: no sweep is left by every: {options.every}; take a smaller one")
@@ -131,7 +132,7 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
 
 def _camera_from_lidar(recording: Recording) -> np.ndarray:
     """The transform of lidar coordinates to those of the camera, right-down-front; f8 (4, 4)."""
-    mount = sensor_mount(recording.path, "camera")
+    mount = recording.mount("camera")
     transform = np.eye(4)
     transform[:3, :3] = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
     transform[:3, 3] = matmul(-transform[:3, :3], mount.translation)
@@ -142,11 +143,11 @@ def _projection(job: ExportJob, recording: Recording) -> np.ndarray:
     """The projection of all four cameras of KITTI, which are in a row; we have one. f8 (3, 4)."""
     projection = np.eye(3, 4)
     if recording.has("camera/video.avi") and recording.has("camera/camera.json"):
-        lens = camera_lens(recording.path)
+        lens = recording.lens()
         projection[0], projection[1] = (lens.fx, 0, lens.cx, 0), (0, lens.fy, lens.cy, 0)
     else:
         job.note(f"{recording.path}: has no camera with a camera.json: P0 to P3 of calib.txt have no focal length")
-    if not sensor_mount(recording.path, "camera").known:
+    if not recording.mount("camera").known:
         job.note(f"{recording.path}: nobody gave the pose of the camera: Tr turns the lidar's axes and moves nothing")
     return projection
 

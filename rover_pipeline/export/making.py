@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 
 from rover_pipeline.errors import RoverError
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.launch import run_workflow
 
 
-def make_needed(entries: Sequence[str], needs: Iterable[str], *, cores: int) -> None:
+def make_needed(entries: Sequence[str], needs: Sequence[str], several: Iterable[str], *, cores: int) -> None:
     """Make what is missing or stale of what an export reads.
 
     Args:
         entries: traces, directories of traces, or glob patterns.
         needs: `default`, or references `_sensor/channel`; what ends with `?` is made where there is one already.
+        several: types of which it reads all sensors. What cannot be made of further ones is passed over.
 
     Raises:
         RoverError: not all of it could be made.
     """
     groups: dict[str, list[str]] = {}
     for trace in locate_traces(list(entries), Path.cwd(), None):
-        outputs = {"default"} & {*needs}
-        for reference in needs:
-            sensor = reference.removesuffix("?").partition("/")[0]
-            if sensor in TABLE and (not reference.endswith("?") or read_provenance(trace / sensor)):
+        outputs, main = {"default"} & {*needs}, Recording.of(trace)
+        for view, reference in product(main.each(*several), needs):
+            declared = reference.removesuffix("?").partition("/")[0]
+            there, sensor = read_provenance(view.folder(declared)), view.called(declared)
+            if main.rig.declared(declared) not in TABLE or (reference.endswith("?") and not there):
+                continue
+            if view is main or not view.unfit(declared):
                 outputs.add(sensor[1:])
         groups.setdefault(",".join(sorted(outputs)), []).append(str(trace))
     for asked, traces in groups.items():

@@ -22,6 +22,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import (
     Samples,
     Sweeps,
@@ -36,7 +37,7 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.validation.rig import read_optional, sensor_mount
+from rover_pipeline.validation.rig import read_optional
 
 #: Pixels of a picture. Layout.
 WIDTH, HEIGHT = 1280, 720
@@ -92,7 +93,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         FormatError: the trace has nothing that can be shown.
     """
     rate = RATE / options.every
-    timed = [samples for names in _TIMED_CHANNELS if (samples := find_samples(trace, *names)) and len(samples)]
+    every = (find_samples(view, *names) for names in _TIMED_CHANNELS for view in Recording.of(trace).each_of(names[0]))
+    timed = [samples for samples in every if samples and len(samples)]
     if not timed:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
     begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
@@ -113,7 +115,8 @@ class Picture:
     """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3).
 
     Attributes:
-        areas: of the panels, of those that the recording has samples for.
+        areas: of the panels, of those that the recording has samples for. That of a further sensor has its name, as
+            `camera camera_left`.
     """
 
     def __init__(self, trace: Path, begin: float) -> None:
@@ -122,22 +125,25 @@ class Picture:
             begin: time of the first picture, from which the clock in the pictures counts, s.
         """
         self._name, self._begin = trace.resolve().name, begin
-        self._panels: dict[str, Panel] = {
-            "birds_eye": birds_eye_panel(trace),
-            "range_image": range_image_panel(trace),
-            "range_doppler": power_panel(trace, "range_doppler"),
-            "range_azimuth": power_panel(trace, "range_azimuth"),
-        }
+        recording = Recording.of(trace)
+        self._panels: dict[str, Panel] = {"birds_eye": birds_eye_panel(recording)}
+        for name, view in _panels_of(recording, "range_image", "lidar"):
+            self._panels[name] = range_image_panel(view)
+        for product in ("range_doppler", "range_azimuth"):
+            for name, view in _panels_of(recording, product, "radar"):
+                self._panels[name] = power_panel(view, product)
         others = [name for name, panel in self._panels.items() if panel.shows]
-        area = arrange(["camera", *others])["camera"]  # pictures are decoded no larger than this
-        self._panels["camera"] = camera_panel(trace, area.width, area.height)
+        cameras = dict(_panels_of(recording, "camera", "camera"))
+        area = arrange([*cameras, *others])["camera"]  # pictures are decoded no larger than this
+        self._panels |= {name: camera_panel(view, area.width, area.height) for name, view in cameras.items()}
         self.areas = arrange([name for name, panel in self._panels.items() if panel.shows])
 
     def __call__(self, time: float) -> np.ndarray:
         picture = np.empty((HEIGHT, WIDTH, 3), "u1")
         for name, (left, top, width, height) in self.areas.items():
             panel = self._panels[name](time, width, height)
-            draw_caption(panel, _CAPTIONS[name])
+            kind, _, sensor = name.partition(" ")
+            draw_caption(panel, f"{sensor}: {_CAPTIONS[kind].partition(':')[0]}" if sensor else _CAPTIONS[kind])
             panel[-1:], panel[:, -1:] = GROUND, GROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -147,9 +153,21 @@ class Picture:
         return picture
 
 
+def _panels_of(recording: Recording, kind: str, type: str) -> list[tuple[str, Recording]]:
+    """The name of the panel of each sensor of a type, and the recording as this one sees it."""
+    main, *others = recording.each(type)
+    return [(kind, main), *((f"{kind} {view.called(type)}", view) for view in others)]
+
+
 def arrange(shown: Sequence[str]) -> dict[str, _Area]:
-    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap."""
-    rows = [(height, {name: width for name, width in row.items() if name in shown}) for height, row in _ROWS]
+    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap.
+
+    The panels of several sensors of a type share the place of one.
+    """
+    rows: list[tuple[int, dict[str, float]]] = []
+    for height, widths in _ROWS:
+        alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in widths}
+        rows.append((height, {name: widths[kind] / len(names) for kind, names in alike.items() for name in names}))
     rows = [(height, row) for height, row in rows if row]
     spare = HEIGHT - sum(height for height, _ in rows)
     areas, top = {}, 0
@@ -219,7 +237,7 @@ def _latest_sample_panel(
     return Panel(panel, samples is not None and len(samples) > 0)
 
 
-def camera_panel(trace: Path, width: int, height: int) -> Panel:
+def camera_panel(trace: Path | Recording, width: int, height: int) -> Panel:
     """The camera's picture, decoded no larger than a panel of this size needs."""
     video = find_samples(trace, "camera", "video.avi")
     if video is not None:
@@ -227,9 +245,9 @@ def camera_panel(trace: Path, width: int, height: int) -> Panel:
     return _latest_sample_panel("camera", video, lambda sample, width, height: fit(sample["video.avi"], width, height))
 
 
-def range_image_panel(trace: Path) -> Panel:
+def range_image_panel(trace: Path | Recording) -> Panel:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
-    metadata = read_optional(trace / "lidar" / "lidar.json")
+    metadata = read_optional(Recording.of(trace).file("lidar/lidar.json"))
     if metadata is not None and is_points(metadata):
         return _points_panel(trace)
     info = sensor_info(metadata) if metadata is not None else None
@@ -247,7 +265,7 @@ def range_image_panel(trace: Path) -> Panel:
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def _points_panel(trace: Path) -> Panel:
+def _points_panel(trace: Path | Recording) -> Panel:
     """The same of a lidar that is points, in pixels that hold about one point each."""
     samples = find_samples(trace, "lidar", "xyz", "count")
     clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
@@ -263,7 +281,7 @@ def _points_panel(trace: Path) -> Panel:
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def power_panel(trace: Path, product: str) -> Panel:
+def power_panel(trace: Recording, product: str) -> Panel:
     """The radar's power, of the product `range_doppler` or `range_azimuth`.
 
     In a range-Doppler panel range increases to the right and receding is up. In a range-azimuth panel range increases
@@ -279,20 +297,20 @@ def power_panel(trace: Path, product: str) -> Panel:
     return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
 
-def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
-    """The lidar's points from above with ahead upward, the radar's points over them, and the trajectory so far.
+def birds_eye_panel(trace: Path | Recording, max_range: float | None = None) -> Panel:
+    """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far.
 
     Args:
         max_range: from the lidar to the nearer edges of the panel, m; None = most points are inside.
     """
     sweeps = find_sweeps(trace)
     edge = max_range or _typical_range(sweeps)
-    radar = find_radar_points(trace)
-    mount = sensor_mount(trace, "radar")
+    views = Recording.of(trace).each("radar")
+    radars = [(found, view.mount("radar")) for view in views if (found := find_radar_points(view))]
     recent_positions = _recent_positions(trace)
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
-        if sweeps is None and radar is None:
+        if sweeps is None and not radars:
             return message_panel(width, height, "no points")
         view = ViewFromAbove(blank(width, height), (width / 2, height / 2), min(width, height) / 2 / edge)
         view.draw_rings(2 * edge)
@@ -301,16 +319,18 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
         if points is not None:
             view.draw_lidar_points(points)
         view.draw_rover(recent_positions(time))
-        at = radar.latest(time, TUNING.max_age_s) if radar else None
-        if radar and at is not None and (sample := radar.read(at)) is not None:
-            count = int(sample["count"])
-            points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
-            view.draw_radar_points(points, sample["doppler"][:count], 4, 1)
-            if not count:
-                draw_text(view.picture, "no radar point", (6, height - 8), REMARK, 0.4)
+        counts = []
+        for radar, mount in radars:
+            at = radar.latest(time, TUNING.max_age_s)
+            if at is not None and (sample := radar.read(at)) is not None:
+                counts.append(count := int(sample["count"]))
+                points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
+                view.draw_radar_points(points, sample["doppler"][:count], 4, 1)
+        if counts and not any(counts):
+            draw_text(view.picture, "no radar point", (6, height - 8), REMARK, 0.4)
         return view.picture
 
-    return Panel(panel, (sweeps is not None and len(sweeps.samples) > 0) or (radar is not None and len(radar) > 0))
+    return Panel(panel, (sweeps is not None and len(sweeps.samples) > 0) or any(len(radar) for radar, _ in radars))
 
 
 def _typical_range(sweeps: Sweeps | None) -> float:
@@ -322,7 +342,7 @@ def _typical_range(sweeps: Sweeps | None) -> float:
     return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
 
 
-def _recent_positions(trace: Path) -> Callable[[float], np.ndarray]:
+def _recent_positions(trace: Path | Recording) -> Callable[[float], np.ndarray]:
     """A function that gives the positions of the last seconds before a time, in the lidar frame then, f8 (N, 3)."""
     odom = find_samples(trace, "_odom", "pos", "rot")
     if odom is None or not len(odom):

@@ -1,19 +1,21 @@
 """Pictures with poses, as nerfstudio's data parser reads them.
 
     transforms.json     lens, poses, splits and the name of the seed cloud
-    images/000123.jpeg  pictures, called by their number in the recording
-    masks/mask.png      0 where an undistorted picture holds nothing, if there is such a place
+    images/000123.jpeg  pictures, called by their number in the recording; of a further camera images/CAMERA_000123.jpeg
+    masks/mask.png      0 where an undistorted picture holds nothing, if there is such a place; masks/CAMERA_mask.png
     seed.ply            points of the map, with grey from their reflectivity as colour
 
 Poses take a camera with the axes right-up-back (OpenGL) to the world of `_odom`, front-left-up with z upward, in
 metres. The principal point is measured from the corner of the picture, as in COLMAP: our (0, 0) is the middle of the
 first pixel, which is (0.5, 0.5) there (nerfstudio, Data conventions, and `Cameras.get_image_coords`). Several
-recordings have a folder each, because each has a world of its own.
+recordings have a folder each, because each has a world of its own. The lens of one camera is that of the file; with
+several each frame has its own, and the file has only the model, because the parser takes what the file has for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +28,16 @@ from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.contents import Json
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Cloud, Picture
 from rover_pipeline.export.points import read_map
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.names import below
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.validation.rig import camera_lens, whole_sensor
+from rover_pipeline.validation.rig import whole_sensor
 
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up. Layout.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -51,7 +54,8 @@ class _Transforms(Json):
         try:
             names = [str(frame["file_path"]) for frame in content["frames"]]
             poses = np.array([frame["transform_matrix"] for frame in content["frames"]], "f8")
-            lens = np.array([content[key] for key in _LENS], "f8")
+            lenses = [{**content, **frame} for frame in content["frames"]]
+            lens = np.array([[each[key] for key in _LENS] for each in lenses], "f8").reshape(-1, len(_LENS))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"is no list of frames with poses and a lens: {type(error).__name__} {error}; export it again"
@@ -65,16 +69,16 @@ class _Transforms(Json):
 LAYOUT = Layout(
     transforms=File(
         "[{recording}/]transforms.json",
-        _Transforms("frames", *_LENS, indent=1),
+        _Transforms("frames", indent=1),
         {
             "camera_model must be OPENCV, OPENCV_FISHEYE or PINHOLE": lambda content: (
                 content.get("camera_model") in ("OPENCV", "OPENCV_FISHEYE", "PINHOLE")
             ),
             "the lens has numbers that are not finite, or no focal length": lambda content: (
-                np.isfinite(content["lens"]).all() and content["lens"][:2].min() > 0
+                np.isfinite(content["lens"]).all() and content["lens"][:, :2].min() > 0
             ),
             "the principal point is outside of the picture": lambda content: (
-                (content["lens"][2:4] > 0) & (content["lens"][2:4] < content["lens"][4:])
+                (content["lens"][:, 2:4] > 0).all() and (content["lens"][:, 2:4] < content["lens"][:, 4:]).all()
             ),
             "the pose of frame {at} is no rotation with a position": lambda content: (
                 (obliqueness(content["poses"][:, :3, :3]) <= 1e-5) & np.isfinite(content["poses"]).all((1, 2))
@@ -92,12 +96,12 @@ LAYOUT = Layout(
         keep=lambda content: content,
     ),
     pictures=File(
-        "[{recording}/]images/{number:06d}.jpeg",
+        "[{recording}/]images/[{camera}_]{number:06d}.jpeg",
         Picture(cv2.IMREAD_REDUCED_GRAYSCALE_8),
         optional=True,
         keep=lambda picture: picture.shape,
     ),
-    mask=File("[{recording}/]masks/mask.png", Picture(), optional=True),
+    mask=File("[{recording}/]masks/[{camera}_]mask.png", Picture(), optional=True),
     seed=File(
         "[{recording}/]seed.ply",
         Cloud(),
@@ -111,22 +115,29 @@ LAYOUT = Layout(
 def write(job: ExportJob) -> None:
     """Write a scene for each recording."""
     scenes = [_Scene(recording, job) for recording in job.recordings]
-    splits = job.split([scene.course() for scene in scenes])
-    for scene, split in zip(scenes, splits, strict=True):
-        scene.write(split)
+    splits = iter(job.split([camera.course() for scene in scenes for camera in scene.cameras]))
+    for scene in scenes:
+        scene.write([next(splits) for _ in scene.cameras])
 
 
-class _Scene:
-    """A recording and the folder of its scene."""
+class _Camera:
+    """A camera of a recording.
 
-    def __init__(self, recording: Recording, job: ExportJob) -> None:
+    Attributes:
+        key: of its files; None of the main camera.
+        model: of its lens.
+        mask: u1 (row, column), 255 where a picture holds something.
+    """
+
+    def __init__(self, view: Recording, job: ExportJob, name: str | None, is_main: bool) -> None:
         self._options: NerfstudioOptions = job.options
-        self._recording, self._job = recording, job
-        self._name = recording.name if len(job.recordings) > 1 else None
-        self._recorded_lens = camera_lens(recording.path)
-        self._camera = recording.sensor("camera", "video.avi")
+        self._view, self._job = view, job
+        self.key = None if is_main else view.called("camera")
+        self._keys, self._prefix = {"recording": name, "camera": self.key}, f"{self.key}_" if self.key else ""
+        self._recorded_lens = view.lens()
+        self._camera = view.sensor("camera", "video.avi")
         self._pictures = self._camera.channel("video.avi")
-        pose = whole_sensor(recording.path / "_camera_pose", "pos", "rot")
+        pose = whole_sensor(view.folder("_camera_pose"), "pos", "rot")
         self._ts, self._pos, self._rot = pose["ts"], pose["pos"], pose["rot"]
         count = min(len(self._ts), self._camera.length(truncate=True, channels=("video.avi",)))
         good = self._camera.valid(count).astype(bool) & pose["valid"][:count].astype(bool)
@@ -135,28 +146,36 @@ class _Scene:
         self._chosen = self._chosen[self._chosen % self._options.every == 0]
         if not len(self._chosen):
             raise FormatError(
-                f"{recording.path}: none of {count} pictures has a valid pose in _camera_pose, or every is too large"
+                f"{view.path}: none of {count} pictures has a valid pose in {view.called('_camera_pose')}, or every "
+                "is too large"
             )
+        lens = self._lens
+        white = np.full((lens.height, lens.width, 3), 255, "u1")
+        self.mask = (undistort(white, self._recorded_lens) if self._options.undistort else white)[..., 0]
+        self.model = "OPENCV_FISHEYE" if lens.is_fisheye else "OPENCV" if lens.is_distorted else "PINHOLE"
 
     def course(self) -> Course:
         """The pictures that are to be split."""
-        return Course(self._recording.name, self._ts[self._chosen], self._pos[self._chosen])
+        return Course(self._view.name, self._ts[self._chosen], self._pos[self._chosen])
 
-    def write(self, splits: np.ndarray) -> None:
-        """Write pictures, mask, seed cloud and `transforms.json`."""
-        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, "picture")
-        names = [f"images/{number:06d}.jpeg" for number in self._chosen.tolist()]
+    def write(self, masked: bool) -> list[dict[str, Any]]:
+        """Write pictures and, if wanted, the mask. Returns the frames."""
+        part = " ".join(filter(None, (self._view.name, self.key)))
+        self._job.in_parts(part, self._chosen.tolist(), self._write_picture, "picture")
         frames = [
             {"file_path": name, "transform_matrix": self._matrix(number), "timestamp": float(self._ts[number])}
-            for name, number in zip(names, self._chosen.tolist(), strict=True)
+            for name, number in zip(self.names(), self._chosen.tolist(), strict=True)
         ]
-        if mask := self._write_mask():
-            frames = [{**frame, "mask_path": mask} for frame in frames]
-        content: dict[str, Any] = {**self._describe_lens(), **self._split_names(names, splits)}
-        if self._options.points:
-            self._job.save("seed", self._seed(), recording=self._name)
-            content["ply_file_path"] = "seed.ply"
-        self._job.save("transforms", {**content, "frames": frames}, recording=self._name)
+        if masked:
+            # A pixel that is mixed with black at the rim holds no colour of the world.
+            mask = encode_picture(".png", np.where(self.mask == 255, self.mask, 0).astype("u1"))
+            self._job.save("mask", mask, **self._keys)
+            frames = [{**frame, "mask_path": f"masks/{self._prefix}mask.png"} for frame in frames]
+        return frames
+
+    def names(self) -> list[str]:
+        """The pictures, as `transforms.json` names them."""
+        return [f"images/{self._prefix}{number:06d}.jpeg" for number in self._chosen.tolist()]
 
     def _write_picture(self, number: int) -> list[Path]:
         """The recorded JPEG itself, unless it has to be undistorted."""
@@ -165,7 +184,7 @@ class _Scene:
         else:
             picture = self._pictures.read(number, number + 1)[0]
             jpeg = encode(undistort(picture, self._recorded_lens) if self._options.undistort else picture)
-        return [self._job.save("pictures", jpeg, recording=self._name, number=number)]
+        return [self._job.save("pictures", jpeg, number=number, **self._keys)]
 
     def _matrix(self, number: int) -> list[list[float]]:
         matrix = np.eye(4)
@@ -176,36 +195,63 @@ class _Scene:
     def _lens(self) -> Lens:
         return self._recorded_lens.undistorted() if self._options.undistort else self._recorded_lens
 
-    def _describe_lens(self) -> dict[str, Any]:
-        lens = self._lens
-        model = "OPENCV_FISHEYE" if lens.is_fisheye else "OPENCV" if lens.is_distorted else "PINHOLE"
+    def describe_lens(self) -> dict[str, Any]:
+        """Size and numbers of the lens."""
+        lens, model = self._lens, self.model
         if model == "OPENCV" and lens.k[3]:
             self._job.note("the lens has a k4, which splatfacto refuses for OPENCV: use undistort: true for it")
         numbers = {"fl_x": lens.fx, "fl_y": lens.fy, "cx": lens.cx + 0.5, "cy": lens.cy + 0.5}
         numbers |= {f"k{at}": value for at, value in enumerate(lens.k, 1)} if model != "PINHOLE" else {}
         numbers |= {"p1": lens.p[0], "p2": lens.p[1]} if model == "OPENCV" else {}
-        return {"camera_model": model, "w": lens.width, "h": lens.height, **numbers}
+        return {"w": lens.width, "h": lens.height, **numbers}
 
-    def _split_names(self, names: list[str], splits: np.ndarray) -> dict[str, list[str]]:
+
+class _Scene:
+    """A recording and the folder of its scene.
+
+    Attributes:
+        cameras: the main one first. All have lenses of one model, for a file has one.
+    """
+
+    def __init__(self, recording: Recording, job: ExportJob) -> None:
+        self._options: NerfstudioOptions = job.options
+        self._recording, self._job = recording, job
+        self._name = recording.name if len(job.recordings) > 1 else None
+        views = job.views(recording, "camera")
+        found = [_Camera(view, job, self._name, view is recording) for view in views]
+        self.cameras = [each for each in found if each.model == found[0].model]
+        for each in found:
+            if each not in self.cameras:
+                job.note(
+                    f"{recording.path}: {each.key} is not in the dataset, which has one model of lenses: it has "
+                    f"{each.model}, the main camera {found[0].model}; with undistort: true all have the same"
+                )
+
+    def write(self, splits: list[np.ndarray]) -> None:
+        """Write pictures, masks, seed cloud and `transforms.json`. `splits`: of each camera."""
+        masked = any(camera.mask.min() < 255 for camera in self.cameras)  # the parser wants one of all frames or none
+        frames = [camera.write(masked) for camera in self.cameras]
+        lenses = [camera.describe_lens() for camera in self.cameras]
+        content: dict[str, Any] = {"camera_model": self.cameras[0].model}
+        if len(lenses) == 1:
+            content |= lenses[0]
+        else:
+            frames = [[{**each, **lens} for each in part] for part, lens in zip(frames, lenses, strict=True)]
+        content |= self._split_names(np.concatenate(splits))
+        if self._options.points:
+            self._job.save("seed", self._seed(), recording=self._name)
+            content["ply_file_path"] = "seed.ply"
+        self._job.save("transforms", {**content, "frames": [*chain(*frames)]}, recording=self._name)
+
+    def _split_names(self, splits: np.ndarray) -> dict[str, list[str]]:
         """The lists of the splits. nerfstudio wants all three or none: then it chooses by itself."""
+        names = [name for camera in self.cameras for name in camera.names()]
         pairs = list(zip(names, splits.tolist(), strict=True))
         listed = {split: [name for name, at in pairs if at == code] for code, split in enumerate(SPLITS)}
         validation, test = listed["validation"] or listed["test"], listed["test"] or listed["validation"]
         if not listed["train"] or not test:
             return {}
         return dict(zip(_LISTS, (listed["train"], validation, test), strict=True))
-
-    def _write_mask(self) -> str | None:
-        if not self._options.undistort:
-            return None
-        white = np.full((self._lens.height, self._lens.width, 3), 255, "u1")
-        seen = undistort(white, self._recorded_lens)[..., 0]
-        if seen.min() == 255:
-            return None
-        # A pixel that is mixed with black at the rim holds no colour of the world.
-        mask = encode_picture(".png", np.where(seen == 255, seen, 0).astype("u1"))
-        self._job.save("mask", mask, recording=self._name)
-        return "masks/mask.png"
 
     def _seed(self) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
         """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
@@ -234,8 +280,7 @@ def relations(folder: Path, found: Files) -> Iterator[str]:
     """Pictures that are missing or of another size than `transforms.json` says, and seeds in another world."""
     kept = {each.path: each.kept for name in ("pictures", "seed") for each in found[name]}
     for scene in (each for each in found["transforms"] if each.kept):
-        width, height = (int(scene.kept[key]) for key in ("w", "h"))
-        for name in scene.kept["names"]:
+        for name, (width, height) in zip(scene.kept["names"], scene.kept["lens"][:, 4:].astype(int), strict=True):
             try:
                 target = below(scene.path.parent, name)
                 # Others call their pictures as they like.

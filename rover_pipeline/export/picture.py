@@ -24,6 +24,7 @@ from rover_pipeline.format.descriptions import axes_and_unit
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
@@ -82,10 +83,11 @@ def draw(trace: Path, name: str, frame: int = 0) -> Figure:
     count = sensor.length()
     if not 0 <= frame < count:
         raise ConfigError(f"{path}: has {count} frames; there is no frame {frame}")
-    whole = _WHOLES.get(path.name)
-    of_frame = _FRAMES.get(path.name) if whole is None else None
+    declared = Rig(trace).declared(path.name)
+    whole = _WHOLES.get(declared)
+    of_frame = _FRAMES.get(declared) if whole is None else None
     if "xyz" in sensor.specs:
-        of_frame = _POINTS.get(path.name, of_frame)
+        of_frame = _POINTS.get(declared, of_frame)
     if whole is not None:
         whole(figure, sensor)
     elif of_frame is not None:
@@ -154,7 +156,7 @@ def _draw_lidar(figure: Figure, sensor: Sensor, frame: int) -> None:
     if "rng" not in sensor.specs:
         raise FormatError(f"{sensor.path}: holds points and no image; draw `lidar_points` instead")
     ranges = _read(sensor, "rng", frame)
-    metadata = sensor.path / f"{sensor.name}.json"
+    metadata = sensor.path / Rig(sensor.path.parent).sidecar(sensor.name)
     if not sensor.name.startswith("_") and exists(metadata):
         ranges = destagger(ranges[None], sensor_info(read_text(metadata)))[0]
     plots.draw_distances(figure, metres(ranges), ("column", "beam"), "no returns in this sweep", tall=False)
@@ -169,7 +171,7 @@ def _draw_depth(figure: Figure, sensor: Sensor, frame: int) -> None:
 def _draw_power(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Range to the right, Doppler or azimuth upward, decibels as colours."""
     power = _read(sensor, "power", frame)
-    _draw_decibels(figure.subplots(), sensor, power, sensor.name.removeprefix("_radar_range_"))
+    _draw_decibels(figure.subplots(), sensor, power, sensor.name.rpartition("_range_")[2])
 
 
 def _draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import print_duration, range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
@@ -77,6 +79,9 @@ def _write_points(
         write(out, read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
         return
     sweeps = _Sweeps(_lidar(trace, options.sensor))
+    _, *others = (view.called("lidar") for view in Recording.of(trace).each("lidar"))
+    if others and not options.sensor:
+        print(f"{trace}: {sweeps.path.name} is written; for {', '.join(others)} give --sensor", file=sys.stderr)
     chosen = np.flatnonzero(sweeps.valid)
     chosen = chosen[chosen % options.every == 0]
     if not len(chosen):
@@ -131,7 +136,7 @@ class _Sweeps:
 def _lidar(trace: Path, name: str | None) -> Path:
     """The sensor to export: the one asked for, else `_lidar_points`, else the lidar, else the points of the radar."""
     if name is None:
-        known = ("_lidar_points", "lidar", "_radar_points")
+        known = map(Recording.of(trace).called, ("_lidar_points", "lidar", "_radar_points"))
         name = next((each for each in known if (trace / each / META).exists()), "lidar")
     if not (trace / name / META).exists():
         raise FormatError(f"{trace / name}: no such sensor, so there are no points to export")

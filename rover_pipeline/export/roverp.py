@@ -1,6 +1,6 @@
 """Files beside the sensors, as the public I/Q-1M recordings have them and the roverd library's pose sensor reads them.
 
-    _lidar/pose.npz, _radar/pose.npz, _camera/pose.npz   `t` s, `pos` `vel` `acc` (N, 3), `rot` (N, 3, 3), and `mask`,
+    _SENSOR/pose.npz, such as _lidar/pose.npz            `t` s, `pos` `vel` `acc` (N, 3), `rot` (N, 3, 3), and `mask`,
                                                          bool, over the samples of the sensor: those that have a pose
     _slam/trajectory.csv                                 stamp (ns), translation (m) and rotation (quaternion)
     _fusion/indices.npz                                  `indices` u4 (time, sensor), `sensors`: matched samples
@@ -23,8 +23,9 @@ import numpy as np
 from rover_pipeline.datasets.options import RoverpOptions
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.contents import Arrays, Table
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Layout
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
@@ -34,6 +35,8 @@ from rover_pipeline.validation.rig import whole_sensor
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.
 _POSES = {"lidar": "_odom", "radar": "_radar_pose", "camera": "_camera_pose"}
+#: Types of sensors of which the matched samples are, in their order. Layout.
+_MATCHED = ("lidar", "radar", "camera", "imu")
 #: Values of the public files for a smoothing that was not done. Layout.
 _UNSMOOTHED = {"smoothing": 0.0, "start_threshold": 0.0, "filter_size": 1}
 _STAMP = "field.header.stamp"
@@ -86,16 +89,22 @@ def write(job: ExportJob) -> None:
     """Write the files of one recording to the folder itself, of several to a folder each."""
     for recording in job.recordings:
         name = recording.name if len(job.recordings) > 1 else None
-        for sensor, state in _POSES.items():
-            if recording.has(f"{sensor}/{TS}"):
-                recording.require(f"{state}/pos", "roverp")
-                job.part(f"{recording.name} {sensor}", partial(_write_pose, job, recording, sensor, state, name))
+        for type, state in _POSES.items():
+            for view in recording.each(type) if type != "lidar" else [recording]:  # `_odom` is of the main lidar
+                sensor = view.called(type)
+                if view is not recording and not view.has(f"{state}/pos"):
+                    job.note(f"{view.path}: {sensor} has no poses in the dataset: there is no {view.called(state)}")
+                elif view.has(f"{type}/{TS}"):
+                    view.require(f"{state}/pos", "roverp")
+                    source = view.called(state)
+                    job.part(f"{recording.name} {sensor}", partial(_write_pose, job, recording, sensor, source, name))
         job.part(f"{recording.name} trajectory", partial(_write_trajectory, job, recording, name))
         job.part(f"{recording.name} fusion", partial(_write_indices, job, recording, name))
-        if (recording.path / _LABELS / META).exists():
-            job.part(
-                f"{recording.name} labels", partial(_write_labels, recording, job.folder / (name or ""), job.options)
-            )
+        for view in recording.each("camera"):
+            labels, target = view.folder(_LABELS), job.folder / (name or "") / f"_{view.called('camera')}"
+            if (labels / META).exists():
+                part = f"{recording.name} labels{'' if view is recording else ' ' + labels.name}"
+                job.part(part, partial(_write_labels, labels, target, job.options))
 
 
 def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str, name: str | None) -> list[Path]:
@@ -127,7 +136,7 @@ def _write_trajectory(job: ExportJob, recording: Recording, name: str | None) ->
 def _write_indices(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
     """The rows of `_sync` in which every sensor has a sample; the reader has no number for none."""
     sync = Sensor(recording.path / "_sync")
-    sensors = [each for each in ("lidar", "radar", "camera", "imu") if each in sync.specs]
+    sensors = [each for type in _MATCHED for each in recording.rig.of(type) if each in sync.specs]
     count = sync.length(channels=tuple(sensors))
     matched = np.stack([sync.channel(each).read_whole(count) for each in sensors], axis=1)
     matched = matched[(matched >= 0).all(1) & sync.valid(count).astype(bool)]
@@ -135,16 +144,15 @@ def _write_indices(job: ExportJob, recording: Recording, name: str | None) -> li
     return [job.save("indices", content, recording=name)]
 
 
-def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) -> list[Path]:
-    labels = Sensor(recording.path / _LABELS)
+def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Path]:
+    labels = Sensor(folder)
     if "labels" not in labels.specs:
         return []
     count, size = labels.length(), options.segment
     spec = ChannelSpec(format="lzmaf", type="u1", shape=(size, size), desc="Class of each pixel. [row, column]")
-    target = folder / "_camera"
     names = [META, TS, VALID, "segment", "segment_i"]
     target.mkdir(parents=True, exist_ok=True)
-    scratch = folder / "_camera" / ".labels"
+    scratch = target / ".labels"
     with SensorWriter(scratch, {TS: TS_SPEC, VALID: VALID_SPEC, "segment": spec}) as writer:
         ts, valid = labels.times(count), labels.valid(count)
         for start in range(0, count, _PICTURES):
@@ -156,8 +164,8 @@ def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) ->
     for name in names:
         (scratch / name).rename(target / name)
     scratch.rmdir()
-    if (recording.path / _LABELS / _CLASSES).exists():
-        text = json.dumps(read_json(recording.path / _LABELS / _CLASSES), indent=2) + "\n"
+    if (folder / _CLASSES).exists():
+        text = json.dumps(read_json(folder / _CLASSES), indent=2) + "\n"
         (target / _CLASSES).write_text(text, encoding="utf-8")
         names.append(_CLASSES)
     return [target / name for name in names]

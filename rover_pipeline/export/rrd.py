@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +21,19 @@ from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, print_duration
 from rover_pipeline.format.channels import jpeg
-from rover_pipeline.kinematics.options import Mounted
-from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 if TYPE_CHECKING:
     import rerun
 
 TIMELINE = "time"
 #: Rerun's transforms follow the names: every sensor is in the lidar's frame, and the lidar in the world frame.
-WORLD, LIDAR, CAMERA, RADAR = "world", "world/lidar", "world/lidar/camera", "world/lidar/radar"
+WORLD, LIDAR = "world", "world/lidar"
 #: Pictures that are passed to Rerun in one call. Schedule.
 _BATCH = 32
-#: Channels of three values a sample, with their unit: each value becomes a curve.
+#: Channels of three values a sample, with their unit: each value becomes a curve, of each sensor of the type.
 _CURVES = (
     ("imu", "acc", "m_s2"),
     ("imu", "avel", "rad_s"),
@@ -54,7 +54,7 @@ class _Recording:
         undecodable: number of samples that were left out because they cannot be decoded.
     """
 
-    trace: Path
+    trace: Recording
     options: ExportOptions
     stream: rerun.RecordingStream
     rr: Any
@@ -70,11 +70,12 @@ class _Recording:
         self.stream.send_columns(entity, [self.rr.TimeColumn(TIMELINE, timestamp=ts)], columns)
         self.stream.flush()  # or all that a slow disk has not taken yet would be in memory
 
-    def write_mount(self, entity: str, sensor: Mounted) -> None:
-        """Write the pose of a sensor in the lidar frame."""
-        mount = sensor_mount(self.trace, sensor)
+    def write_mount(self, view: Recording, type: str) -> str:
+        """Write the pose of a sensor in the lidar frame. Returns its entity."""
+        entity, mount = f"{LIDAR}/{view.called(type)}", view.mount(type)
         transform = self.rr.Transform3D(translation=mount.translation, mat3x3=mount.rotation)
         self.stream.log(entity, transform, static=True)
+        return entity
 
     def done(self, sensor: str, samples: Samples) -> None:
         """Count a sensor that was written."""
@@ -93,18 +94,22 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         import rerun
     except ImportError as error:
         raise MissingExtraError("export rrd", "rrd") from error
-    name = trace.resolve().name
+    source = Recording.of(trace)
+    name = source.name
     stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
-    _print_duration(trace, options)
+    _print_duration(source, options)
     # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
     with piped(out) as pipe:
-        recording = _Recording(trace, options, stream, rerun)
+        recording = _Recording(source, options, stream, rerun)
         try:
-            stream.save(pipe, default_blueprint=_blueprint())
+            stream.save(pipe, default_blueprint=_blueprint(source))
             stream.send_recording_name(name)
             stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
-            for write_part in _PARTS:
-                write_part(recording)
+            _write_trajectory(recording)
+            for type, write_part in _PARTS:
+                for view in source.each(type):
+                    write_part(recording, view)
+            _write_curves(recording)
         finally:
             stream.disconnect()
     if not recording.shown:
@@ -113,24 +118,26 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
 
 
-def _print_duration(trace: Path, options: ExportOptions) -> None:
+def _print_duration(trace: Recording, options: ExportOptions) -> None:
     """Print how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
     work: list[tuple[int, str, Callable[[], object]]] = []
-    if (sweeps := find_sweeps(trace)) is not None and len(sweeps.samples):
-        count = len(range(0, len(sweeps.samples), options.every))
-        work.append((count, "sweeps", lambda: sweeps.points(0, options.max_points)))
-    if (video := find_samples(trace, "camera", "video.avi")) is not None and len(video):
-        size, lens = _picture(trace, video, options)
-        work.append((len(range(0, len(video), options.every)), "pictures", lambda: _read_jpeg(video, 0, size, lens)))
-    print_duration(f"export rrd {trace.name}", work)
+    for view in trace.each("lidar"):
+        if (sweeps := find_sweeps(view)) is not None and len(sweeps.samples):
+            count = len(range(0, len(sweeps.samples), options.every))
+            work.append((count, "sweeps", partial(sweeps.points, 0, options.max_points)))
+    for view in trace.each("camera"):
+        if (video := find_samples(view, "camera", "video.avi")) is not None and len(video):
+            count = len(range(0, len(video), options.every))
+            work.append((count, "pictures", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
+    print_duration(f"export rrd {trace.path.name}", work)
 
 
-def _picture(trace: Path, video: Samples, options: ExportOptions) -> tuple[tuple[int, int], Lens | None]:
+def _picture(view: Recording, video: Samples, options: ExportOptions) -> tuple[tuple[int, int], Lens | None]:
     """Width and height of pictures as they are written, and their lens; None without `camera.json`."""
     height, width, _ = video.sensor.specs["video.avi"].shape
     wanted = options.width or width
     size = (wanted, max(1, round(height * wanted / width)))
-    return size, camera_lens(trace).resized(*size) if (trace / "camera" / "camera.json").exists() else None
+    return size, view.lens().resized(*size) if view.has("camera/camera.json") else None
 
 
 def _write_trajectory(recording: _Recording) -> None:
@@ -143,25 +150,26 @@ def _write_trajectory(recording: _Recording) -> None:
     recording.shown.append("_odom")
 
 
-def _write_lidar_points(recording: _Recording) -> None:
-    sweeps = find_sweeps(recording.trace)
+def _write_lidar_points(recording: _Recording, view: Recording) -> None:
+    sweeps, name = find_sweeps(view), view.called("lidar")
     if sweeps is None:
         return
+    # Nobody says where a further lidar is, so that its points are in a space of its own.
+    entity = f"{LIDAR if view is recording.trace else name}/points"
     for at in recording.chosen(sweeps.samples):
         points = sweeps.points(at, recording.options.max_points)
         if points is not None:
             columns = recording.rr.Points3D.columns(positions=points, colors=height_colours(points[:, 2]))
-            recording.write(f"{LIDAR}/points", sweeps.samples.ts[at : at + 1], columns.partition([len(points)]))
-    recording.done("lidar", sweeps.samples)
+            recording.write(entity, sweeps.samples.ts[at : at + 1], columns.partition([len(points)]))
+    recording.done(name, sweeps.samples)
 
 
-def _write_pictures(recording: _Recording) -> None:
-    video = find_samples(recording.trace, "camera", "video.avi")
+def _write_pictures(recording: _Recording, view: Recording) -> None:
+    video = find_samples(view, "camera", "video.avi")
     if video is None:
         return
-    entity = f"{CAMERA}/image"
-    recording.write_mount(CAMERA, "camera")
-    size, lens = _picture(recording.trace, video, recording.options)
+    entity = f"{recording.write_mount(view, 'camera')}/image"
+    size, lens = _picture(view, video, recording.options)
     if lens is not None:
         recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
     chosen = recording.chosen(video)
@@ -173,7 +181,7 @@ def _write_pictures(recording: _Recording) -> None:
                 blob=[pictures[at] for at in decodable], media_type=["image/jpeg"] * len(decodable)
             )
             recording.write(entity, video.ts[decodable], columns)
-    recording.done("camera", video)
+    recording.done(view.called("camera"), video)
 
 
 def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
@@ -203,37 +211,38 @@ def _pinhole(rr: Any, lens: Lens) -> Any:
     )
 
 
-def _write_radar_power(recording: _Recording) -> None:
+def _write_radar_power(recording: _Recording, view: Recording) -> None:
     for product, axis in (("range_doppler", "doppler"), ("range_azimuth", "azimuth")):
-        samples = find_samples(recording.trace, f"_radar_{product}", "power")
+        samples = find_samples(view, f"_radar_{product}", "power")
         if samples is None:
             continue
         for at in recording.chosen(samples):
             if (sample := samples.read(at)) is not None:
                 tensor = recording.rr.TensorData(array=sample["power"], dim_names=(axis, "range"))
                 columns = recording.rr.Tensor.columns(data=[tensor])
-                recording.write(f"radar/{product}", samples.ts[at : at + 1], columns)
-        recording.done(f"_radar_{product}", samples)
+                recording.write(f"{view.called('radar')}/{product}", samples.ts[at : at + 1], columns)
+        recording.done(samples.sensor.name, samples)
 
 
-def _write_radar_points(recording: _Recording) -> None:
-    samples = find_radar_points(recording.trace)
+def _write_radar_points(recording: _Recording, view: Recording) -> None:
+    samples = find_radar_points(view)
     if samples is None:
         return
-    recording.write_mount(RADAR, "radar")
+    entity = recording.write_mount(view, "radar")
     for at in recording.chosen(samples):
         if (sample := samples.read(at)) is not None:
             n = int(sample["count"])
             columns = recording.rr.Points3D.columns(
                 positions=sample["xyz"][:n], colors=velocity_colours(sample["doppler"][:n]), radii=np.full(n, 0.06)
             )
-            recording.write(f"{RADAR}/points", samples.ts[at : at + 1], columns.partition([n]))
+            recording.write(f"{entity}/points", samples.ts[at : at + 1], columns.partition([n]))
     recording.done(samples.sensor.name, samples)
 
 
 def _write_curves(recording: _Recording) -> None:
-    for sensor, channel, unit in _CURVES:
-        samples = find_samples(recording.trace, sensor, channel)
+    every = ((*each, view) for each in _CURVES for view in recording.trace.each_of(each[0]))
+    for declared, channel, unit, view in every:
+        samples, sensor = find_samples(view, declared, channel), view.called(declared)
         if samples is None or not len(samples):
             continue
         values = samples.read_all(channel).astype("f8")
@@ -243,29 +252,44 @@ def _write_curves(recording: _Recording) -> None:
         recording.shown.append(f"{sensor}/{channel}")
 
 
-_PARTS: tuple[Callable[[_Recording], None], ...] = (
-    _write_trajectory,
-    _write_lidar_points,
-    _write_pictures,
-    _write_radar_power,
-    _write_radar_points,
-    _write_curves,
+#: Type of sensors -> what writes each of them.
+_PARTS: tuple[tuple[str, Callable[[_Recording, Recording], None]], ...] = (
+    ("lidar", _write_lidar_points),
+    ("camera", _write_pictures),
+    ("radar", _write_radar_power),
+    ("radar", _write_radar_points),
 )
 
 
-def _blueprint() -> Any:
+def _names(trace: Recording, type: str) -> list[str]:
+    """The sensors of a type, the main one first."""
+    return [view.called(type) for view in trace.each(type)]
+
+
+def _blueprint(trace: Recording) -> Any:
     """The first layout of the viewer: 3D to the left, pictures to the right, curves below."""
     import rerun.blueprint as rrb
 
     colour_map: Any = COLOUR_MAPS["power"]  # a name of Rerun's too
     colours = rrb.TensorScalarMapping(colormap=colour_map, mag_filter="nearest")
+    cameras, radars, (_, *lidars) = (_names(trace, type) for type in ("camera", "radar", "lidar"))
+    products = (("range_doppler", "range-Doppler, dB"), ("range_azimuth", "range-azimuth, dB"))
     pictures = rrb.Vertical(
-        rrb.Spatial2DView(origin=f"{CAMERA}/image", name="camera"),
-        rrb.TensorView(origin="radar/range_doppler", name="range-Doppler, dB", scalar_mapping=colours),
-        rrb.TensorView(origin="radar/range_azimuth", name="range-azimuth, dB", scalar_mapping=colours),
+        *(rrb.Spatial2DView(origin=f"{LIDAR}/{name}/image", name=name) for name in cameras),
+        *(
+            rrb.TensorView(
+                origin=f"{name}/{product}",
+                name=text if len(radars) == 1 else f"{name}: {text}",
+                scalar_mapping=colours,
+            )
+            for name in radars
+            for product, text in products
+        ),
+        *(rrb.Spatial3DView(origin=name, name=name) for name in lidars),
     )
     curves = rrb.Horizontal(
-        rrb.TimeSeriesView(origin="imu", name="IMU"), rrb.TimeSeriesView(origin="odom", name="velocity, world")
+        rrb.TimeSeriesView(origin=trace.called("imu"), name="IMU"),
+        rrb.TimeSeriesView(origin="odom", name="velocity, world"),
     )
     space = rrb.Spatial3DView(origin=WORLD, name="rig")
     return rrb.Blueprint(rrb.Vertical(rrb.Horizontal(space, pictures, column_shares=[3, 2]), curves, row_shares=[3, 1]))

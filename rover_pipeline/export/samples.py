@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import Trace, is_empty
+from rover_pipeline.format.trace import is_empty
 from rover_pipeline.lidar.geometry import CLIPPED, projection
 
 #: A shorter time is not printed: the export is there before the line is read, s. Schedule.
@@ -71,11 +73,16 @@ class Samples:
         return at if at >= 0 and time - self.ts[at] <= max_age else None
 
 
-def find_samples(trace: Path, sensor: str, *channels: str) -> Samples | None:
-    """Samples of some channels of a sensor; None when the trace does not have all of these channels."""
-    if not (trace / sensor / META).exists() or is_empty(trace / sensor):
+def find_samples(trace: Path | Recording, sensor: str, *channels: str) -> Samples | None:
+    """Samples of some channels of a sensor, which is named by types as in `Recording`.
+
+    None when the trace does not have all of these channels.
+    """
+    recording = Recording.of(trace)
+    folder = recording.folder(sensor)
+    if not (folder / META).exists() or is_empty(folder):
         return None
-    source = Trace(trace).source(sensor, channels[0])
+    source = recording.sensor(sensor, channels[0])
     if any(name not in source.specs or not (source.path / name).exists() for name in channels):
         return None
     return Samples(source, channels)
@@ -88,7 +95,7 @@ def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]
             yield sample
 
 
-def find_radar_points(trace: Path) -> Samples | None:
+def find_radar_points(trace: Path | Recording) -> Samples | None:
     """The radar's points: `_radar_points`, or those that a radar itself sends; None when there are none."""
     channels = ("xyz", "doppler", "count")
     return find_samples(trace, "_radar_points", *channels) or find_samples(trace, "radar", *channels)
@@ -119,16 +126,17 @@ class Sweeps:
         return points[np.isfinite(points).all(axis=1)]
 
 
-def find_sweeps(trace: Path) -> Sweeps | None:
+def find_sweeps(trace: Path | Recording) -> Sweeps | None:
     """The lidar's points; None when the trace has neither points nor ranges with a `lidar.json`."""
-    if (points := find_samples(trace, "_lidar_points", "xyz")) is not None:
+    recording = Recording.of(trace)
+    if (points := find_samples(recording, "_lidar_points", "xyz")) is not None:
         return Sweeps(points, lambda sample: sample["xyz"])
-    ranges = find_samples(trace, "lidar", "rng")
-    if ranges is None and (points := find_samples(trace, "lidar", "xyz")) is not None:
+    ranges = find_samples(recording, "lidar", "rng")
+    if ranges is None and (points := find_samples(recording, "lidar", "xyz")) is not None:
         return Sweeps(points, lambda sample: sample["xyz"])
-    if ranges is None or not (trace / "lidar" / "lidar.json").exists():
+    if ranges is None or not recording.has("lidar/lidar.json"):
         return None
-    project = range_projector(trace / "lidar")
+    project = range_projector(recording.folder("lidar"))
     return Sweeps(ranges, lambda sample: project(sample["rng"]))
 
 
@@ -140,7 +148,8 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     Raises:
         FormatError: `lidar.json` is missing or is not the metadata of an Ouster lidar.
     """
-    sidecar = lidar / "lidar.json"
+    rig = Rig(lidar.parent)
+    sidecar = lidar / (rig.sidecar(lidar.name) if lidar.name in rig.types else "lidar.json")
     try:
         project = projection(read_text(sidecar))
     except OSError as error:

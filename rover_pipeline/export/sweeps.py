@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses, State
@@ -46,14 +47,15 @@ class RawSweeps:
         FormatError: the lidar has neither ranges nor points, or `_odom` is of another one.
     """
 
-    def __init__(self, trace: Path, intensity: bool = True) -> None:
+    def __init__(self, trace: Path | Recording, intensity: bool = True) -> None:
         """
         Args:
             intensity: whether the sweeps have it; a damaged one is none then.
         """
-        self._lidar, self._metadata = Sensor(trace / "lidar"), read_text(trace / "lidar" / "lidar.json")
-        self._odom = trace / "_odom"
-        self.options = clock_options(trace)
+        recording = Recording.of(trace)
+        self._lidar, self._metadata = Sensor(recording.folder("lidar")), read_text(recording.file("lidar/lidar.json"))
+        self._odom = recording.path / "_odom"
+        self.options = clock_options(recording.path)
         self.odometry = whole_sensor(self._odom, *State._fields)
         specs = self._lidar.specs
         self.has_points = "xyz" in specs and "rng" not in specs
@@ -98,7 +100,7 @@ class PosedSweeps(RawSweeps):
         FormatError: no sweep has a valid pose, or as `RawSweeps`.
     """
 
-    def __init__(self, trace: Path) -> None:
+    def __init__(self, trace: Path | Recording) -> None:
         super().__init__(trace)
         self.poses = Poses(self.odometry["rot"], self.odometry["pos"])
         has_pose = np.isfinite(self.poses.pos).all(1) & np.isfinite(self.poses.rot).all((1, 2))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -361,7 +361,7 @@ def body_mount(trace: Path, name: str, sensor: str) -> Mount | None:
         return IDENTITY
     if sensor not in get_args(Mounted):
         return None
-    found = sensor_mount(trace, cast(Mounted, sensor), name)
+    found = sensor_mount(trace, sensor, name)
     return found if found.known else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected, odometry_clock
 from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.engine.instances import as_types
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
@@ -38,15 +40,19 @@ def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def sensor_mount(trace: Path, sensor: Mounted, made: str = "") -> Mount:
-    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own.
+def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
+    """Pose of a radar, camera or IMU in the lidar frame: by the rig that its `_pose` was made with, else the
+    recording's own.
 
     Args:
         made: the result whose rig it is; unless given, the `_pose` of the sensor.
     """
     rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
     options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
-    return find_mount(sensor, options, read_optional(trace / CONFIG))
+    type, recorded = Rig(trace).types.get(sensor, sensor), read_optional(trace / CONFIG)
+    if recorded is not None and type != sensor:
+        recorded = as_types(recorded, {type: sensor})
+    return find_mount(cast(Mounted, type), options, recorded)
 
 
 def clock_options(trace: Path) -> PointsOptions:
@@ -65,22 +71,22 @@ def times_options(trace: Path) -> TimesSection:
     return clock_options(trace).times
 
 
-def camera_lens(trace: Path) -> Lens:
-    """Intrinsics of the recorded pictures, from `camera/camera.json`.
+def camera_lens(trace: Path, camera: str = "camera") -> Lens:
+    """Intrinsics of the recorded pictures of a camera, from its sidecar, such as `camera/camera.json`.
 
     Raises:
         FormatError: there is none, or it is not the camera's.
     """
-    folder = trace / "camera"
-    height, width = Trace(trace).source("camera", "video.avi").specs["video.avi"].shape[:2]
-    chosen = (made_with(trace, each).get("lens") for each in ("_camera_depth", "_camera_frames"))
+    sidecar = trace / camera / Rig(trace).sidecar(camera)
+    height, width = Trace(trace).source(camera, "video.avi").specs["video.avi"].shape[:2]
+    chosen = (made_with(trace, each).get("lens") for each in (f"_{camera}_depth", f"_{camera}_frames"))
     model = next(filter(None, chosen), None)
     try:
-        return read_intrinsics(read_text(folder / "camera.json"), width, height, model).lens
+        return read_intrinsics(read_text(sidecar), width, height, model).lens
     except FileNotFoundError as error:
-        raise FormatError(f"{folder / 'camera.json'}: is missing; put the camera's intrinsics there") from error
+        raise FormatError(f"{sidecar}: is missing; put the camera's intrinsics there") from error
     except ValueError as error:
-        raise FormatError(f"{folder}: {error}") from error
+        raise FormatError(f"{sidecar.parent}: {error}") from error
 
 
 def read_optional(path: Path) -> str | None:

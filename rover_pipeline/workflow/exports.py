@@ -11,15 +11,18 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.datasets.options import DatasetOptions
 from rover_pipeline.datasets.table import DATASETS
+from rover_pipeline.engine.instances import Names, roles_of
 from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.rule_inputs import sensor_files
@@ -86,7 +89,7 @@ class Exports:
         for name in self.wanted:
             for results, source in self.flow.traces.items():
                 made = set()
-                for sensor, (_, optional) in self._sensors(name).items():
+                for sensor, (_, optional) in self._sensors(name, results).items():
                     if not optional and not self.flow.has(sensor, results):
                         raise FormatError(f"{source}: has no sensor {sensor!r}, which the export {name!r} needs")
                     if sensor in self.flow.made and self.flow.has(sensor, results):
@@ -113,9 +116,19 @@ class Exports:
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
         return {"options": self._options(name).model_dump(mode="json"), "splits": splits}
 
-    def _sensors(self, name: str) -> dict[str, tuple[list[str], bool]]:
-        """Sensors, or products, that a format reads -> the channels, and whether it does without."""
-        needs = self._options(name).needs()
+    def _sensors(self, name: str, results: Path) -> dict[str, tuple[list[str], bool]]:
+        """Sensors, or products, of a recording that a format reads -> the channels, and whether it does without.
+
+        It does without those of all sensors of a type but for the main one.
+        """
+        options = self._options(name)
+        rig = self.flow.rig(results)
+        roles = roles_of(TABLE["_odom"], "_odom", rig, self.flow.wanted_roles)
+        main, *others = Names(roles, rig).each(options.several())
+        needs = [*map(main.reference, options.needs())]
+        for names, each in product(others, options.needs()):
+            if (reference := names.reference(each)) not in needs:
+                needs.append(f"{reference.removesuffix(OPTIONAL)}{OPTIONAL}")
         required = {each.partition("/")[0] for each in needs if not each.endswith(OPTIONAL)}
         found: dict[str, tuple[list[str], bool]] = {}
         for sensor, _, channel in (each.removesuffix(OPTIONAL).partition("/") for each in needs):
@@ -124,7 +137,7 @@ class Exports:
 
     def _files(self, name: str, results: Path) -> list[str]:
         paths: list[str] = []
-        for sensor, (channels, optional) in self._sensors(name).items():
+        for sensor, (channels, optional) in self._sensors(name, results).items():
             if not optional or self.flow.has(sensor, results):
                 paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
         return list(dict.fromkeys(paths))

@@ -70,6 +70,17 @@ def test_a_recording_is_never_divided_when_recordings_are_split() -> None:
     assert counts.tolist() == [14, 3, 3]
 
 
+def test_samples_of_two_sensors_of_a_recording_at_the_same_time_have_the_same_split() -> None:
+    options = SplitOptions(block_s=5.0, gap_s=1.0)
+    first, second = course("walk", 100.0), course("walk", 100.0, rate_hz=7.0, start=1.7e9 + 0.3)
+    splits, others = assign([first, second], options)
+    nearest = np.abs(first.ts[:, None] - second.ts).argmin(0)
+    known = (splits[nearest] != NO_SPLIT) & (others != NO_SPLIT)
+    assert known.mean() > 0.6 and len(set(others[known].tolist())) == 3
+    assert np.array_equal(splits[nearest][known], others[known])
+    assert np.array_equal(splits, assign([first], options)[0]), "a further sensor changes no split"
+
+
 def test_no_sample_without_a_position_is_split_by_place() -> None:
     unknown = COURSES[0]._replace(pos=None)
     with pytest.raises(FormatError, match="a: has no positions"):

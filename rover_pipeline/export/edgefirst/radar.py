@@ -6,11 +6,10 @@ those of the first two transmitters, whose chirps alternate (TDM), or both halve
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
@@ -18,7 +17,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
-from rover_pipeline.validation.rig import made_with, sensor_mount
+from rover_pipeline.validation.rig import made_with
 
 #: Added to int16, so that a PNG, which has no sign, can hold it. Layout.
 OFFSET = 32768
@@ -32,19 +31,19 @@ class RadarFrames:
         scale: stored value of an amplitude of one ADC count.
     """
 
-    def __init__(self, trace: Path) -> None:
-        self._radar = Sensor(trace / "radar")
+    def __init__(self, recording: Recording) -> None:
+        folder, points = recording.folder("radar"), recording.folder("_radar_points")
+        self._radar = Sensor(folder)
         self._iq = self._radar.channel("iq")
         shape = self._radar.specs["iq"].shape
-        sidecar = read_text(trace / "radar" / "radar.json")
-        made = made_with(trace, "_radar_points")
+        path = recording.file("radar/radar.json")
+        sidecar = read_text(path)
+        made = made_with(recording.path, points.name)
         known = {key: value for key, value in made.items() if key in PointsOptions.model_fields}
         self._options = PointsOptions.parse(known, "radar.points")
         found = resolutions(sidecar)
         if not found or not all(found):
-            raise FormatError(
-                f"{trace / 'radar' / 'radar.json'}: gives no resolutions above zero, so that points have no cells"
-            )
+            raise FormatError(f"{path}: gives no resolutions above zero, so that points have no cells")
         self._metres, self._mps = found
         real = int(parse_json(sidecar, "radar.json")["shape"][-1]) == shape[-1]
         windows = self._options.range_window, self._options.doppler_window
@@ -53,17 +52,16 @@ class RadarFrames:
         self._halves: RangeDoppler | None = None
         if shape[1] == 1:
             if shape[0] % 2:
-                raise FormatError(f"{trace / 'radar'}: one transmitter and {shape[0]} chirps make no two sequences")
+                raise FormatError(f"{folder}: one transmitter and {shape[0]} chirps make no two sequences")
             half = (shape[0] // 2, *shape[1:])
             self._halves = RangeDoppler(half, *windows, real, order=order, remove_static=static)
-        mount = sensor_mount(trace, "radar")
-        self.mount = mount
+        self.mount = recording.mount("radar")
         count = self._radar.length(truncate=True, channels=("iq",))
         self.valid = self._radar.valid(count).astype(bool)
-        if (trace / "_radar_points").is_dir():
-            self._points: Sensor | None = Sensor(trace / "_radar_points")
-            points = self._points.valid(self._points.length()).astype(bool)
-            self.valid[: len(points)] &= points[:count]
+        if points.is_dir():
+            self._points: Sensor | None = Sensor(points)
+            good = self._points.valid(self._points.length()).astype(bool)
+            self.valid[: len(good)] &= good[:count]
         else:
             self._points = None
         self.scale = self._find_scale()

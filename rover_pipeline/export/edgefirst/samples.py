@@ -20,7 +20,7 @@ from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.edgefirst.radar import RadarFrames
 from rover_pipeline.export.edgefirst.table import (
     GROUPS,
@@ -33,6 +33,7 @@ from rover_pipeline.export.edgefirst.table import (
     write_table,
 )
 from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import opened_file
@@ -40,7 +41,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.validation.rig import camera_lens, sensor_mount, whole_sensor
+from rover_pipeline.validation.rig import whole_sensor
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
 _COPY_BYTES = 1 << 20  # Schedule.
@@ -123,7 +124,7 @@ class Sequence:
     def __init__(self, recording: Recording, options: EdgefirstOptions) -> None:
         trace = recording.path
         self.recording, self._options = recording, options
-        self._sweeps = PosedSweeps(trace)
+        self._sweeps = PosedSweeps(recording)
         self.kinds, self.notes = _kinds(recording, options, self._sweeps.has_points)
         ts = self._sweeps.ts
         start = datetime.fromtimestamp(ts[0], UTC).strftime("%Y%m%d_%H%M%S")
@@ -133,11 +134,11 @@ class Sequence:
         height, width, _ = self._camera.specs["video.avi"].shape
         self.size = (int(width), int(height))
         self._camera_ts = self._camera.times(self._camera.length(truncate=True, channels=("video.avi",)))
-        self._depth = Sensor(trace / "_camera_depth").channel("depth") if "depth.png" in self.kinds else None
-        self._radar = RadarFrames(trace) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
+        self._depth = Sensor(recording.folder("_camera_depth")).channel("depth") if "depth.png" in self.kinds else None
+        self._radar = RadarFrames(recording) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
         self._picture_of = self._nearest("camera", self._camera.valid(len(self._camera_ts)).astype(bool))
         if self._depth is not None:
-            depth = Sensor(trace / "_camera_depth")
+            depth = Sensor(recording.folder("_camera_depth"))
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
@@ -145,9 +146,9 @@ class Sequence:
         self._lens: Lens | None = None
         self._camera_poses: Poses | None = None
         if recording.has("camera/camera.json"):
-            self._lens = camera_lens(trace)
-        if (trace / "_camera_pose" / META).exists():
-            read = whole_sensor(trace / "_camera_pose", "rot", "pos")
+            self._lens = recording.lens()
+        if ((poses := recording.folder("_camera_pose")) / META).exists():
+            read = whole_sensor(poses, "rot", "pos")
             read["pos"][read["valid"] == 0] = np.nan
             self._camera_poses = Poses(read["rot"], read["pos"])
         self.chosen = np.zeros(0, "i8")
@@ -156,7 +157,7 @@ class Sequence:
 
     def _nearest(self, sensor: str, good: np.ndarray) -> np.ndarray:
         """The sample of a sensor nearest to each sweep, i8 (N,); -1 where there is none that can be trusted."""
-        sync = Sensor(self.recording.path / "_sync")
+        sync, sensor = Sensor(self.recording.path / "_sync"), self.recording.called(sensor)
         count = sync.length(channels=(sensor,))
         if not np.array_equal(sync.times(count), self._sweeps.ts[:count]) or count != len(self._sweeps.ts):
             raise FormatError(f"{sync.path}: is not at the lidar's times; set sync.reference: lidar and make it again")
@@ -260,7 +261,7 @@ class Sequence:
         mounts = {
             name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist(), "from": mount.source}
             for name in ("camera", "radar")
-            for mount in [sensor_mount(self.recording.path, name)]
+            for mount in [self.recording.mount(name)]
         }
         return {
             "recording": self.recording.name,

@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
 from rover_pipeline.export.l5kit.layout import LAYOUT, describe, relations
 from rover_pipeline.export.l5kit.records import (
@@ -26,6 +26,7 @@ from rover_pipeline.export.l5kit.records import (
 )
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter
 from rover_pipeline.export.objects import ObjectReader
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.validation.rig import lidar_clock, read_trajectory
 

@@ -14,7 +14,7 @@ import numpy as np
 from rover_pipeline.datasets.options import MdaOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError, SampleError
-from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.mda.codec import Item, append
 from rover_pipeline.export.mda.files import LAYOUT, describe, read_bytes, read_item, relations
 from rover_pipeline.export.mda.payload import (
@@ -29,6 +29,7 @@ from rover_pipeline.export.mda.payload import (
     quality_text,
 )
 from rover_pipeline.export.objects import ObjectReader
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -56,14 +57,16 @@ class _Key(NamedTuple):
 
 
 def write(job: ExportJob) -> None:
-    """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame. Where an older dataset has the file, a
-    revision is added to each annotation that changed, and what is not exported any more stays as it was.
+    """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
+    dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
+    as it was.
 
     Raises:
         FormatError: a recording lacks something, or has no key frame; or a file of the older dataset is damaged.
     """
     options: MdaOptions = job.options
-    sources = [_Source(recording, options) for recording in job.recordings]
+    views = [each for recording in job.recordings for each in job.views(recording, options.sensor)]
+    sources = [_Source(view, options) for view in views]
     courses = [Course(each.recording.name, each.payloads.samples.ts[each.keys], each.positions()) for each in sources]
     changes: list[str] = []
     # Parts of an attempt that began before another dataset was put in place lack the revisions of that one.
@@ -71,7 +74,8 @@ def write(job: ExportJob) -> None:
     for source, course, split in zip(sources, courses, job.split(courses), strict=True):
         chosen = np.flatnonzero(split >= 0)
         keys = [_Key(int(source.keys[at]), float(course.ts[at]), int(split[at])) for at in chosen]
-        job.in_parts(source.recording.name, keys, partial(_write_key, job, source, changes), "key frame", f"{history}")
+        part = source.recording.name if source.recording in job.recordings else f"{course.name} {source.sensor}"
+        job.in_parts(part, keys, partial(_write_key, job, source, changes), "key frame", f"{history}")
     _keep_history(job)
     if not any(job.folder.glob("*/*.mda")):
         raise FormatError("export mda: none of the recordings has a key frame outside of the gaps between splits")
@@ -110,16 +114,18 @@ class _Source:
     """The key frames of one recording, and what there is to say about them.
 
     Attributes:
-        keys: i8 (key,), of the valid samples of the payload's sensor.
+        sensor: the name of the payload's sensor.
+        keys: i8 (key,), of its valid samples.
     """
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
         self.recording, self._options = recording, options
-        self.payloads: Payloads = find_payloads(recording.path, options.sensor)
+        self.sensor = recording.called(options.sensor)
+        self.payloads: Payloads = find_payloads(recording, options.sensor)
         self.keys = key_frames(self.payloads.samples.ts, options.period)
-        self._poses = _Poses(recording.path, SOURCES[options.sensor][2])
+        self._poses = _Poses(recording.folder(SOURCES[options.sensor][2]))
         self._objects = ObjectReader(recording.path) if options.objects else None
-        self._measures = list(_measures(recording.path))
+        self._measures = list(_measures(recording))
 
     def positions(self) -> np.ndarray:
         """Positions at the key frames, f8 (key, 3), m; NaN where they are not known."""
@@ -127,13 +133,13 @@ class _Source:
 
     def stem(self, key: _Key) -> str:
         sample = int(self.payloads.samples.indices[key.at])
-        return f"{self.recording.name}_{self._options.sensor}_{sample:06d}"
+        return f"{self.recording.name}_{self.sensor}_{sample:06d}"
 
     def item(self, key: _Key) -> Item:
         """The file of a key frame without annotations. Raises SampleError when the picture is damaged."""
         sample = int(self.payloads.samples.indices[key.at])
         about = {"recording": self.recording.name, "sample": sample, "time_us": microseconds(key.ts)}
-        tags = (self.recording.name, self._options.sensor, SPLITS[key.split])
+        tags = (self.recording.name, self.sensor, SPLITS[key.split])
         return Item("Image", self.payloads.read(key.at), json_text(self.payloads.metadata | about), tags)
 
     def annotations(self, key: _Key) -> dict[str, str]:
@@ -155,10 +161,10 @@ class _Source:
 class _Poses:
     """The poses of one sensor, at its own times."""
 
-    def __init__(self, trace: Path, name: str) -> None:
-        sensor = Sensor(trace / name)
+    def __init__(self, folder: Path) -> None:
+        sensor = Sensor(folder)
         count = sensor.length(channels=("pos", "rot", "vel"))
-        self._name, self._ts, self._valid = name, sensor.times(count), sensor.valid(count)
+        self._name, self._ts, self._valid = folder.name, sensor.times(count), sensor.valid(count)
         self._values = [sensor.channel(each).read_whole(count).astype("f8") for each in ("pos", "rot", "vel")]
 
     def at(self, ts: np.ndarray) -> np.ndarray:
@@ -184,15 +190,15 @@ class _Poses:
 _Measure = tuple[str, np.ndarray, np.ndarray]
 
 
-def _measures(trace: Path) -> Iterator[_Measure]:
+def _measures(recording: Recording) -> Iterator[_Measure]:
     """Measures of quality as name, times and values: those of the odometry and, where there are some, of the radar."""
-    odometry = find_samples(trace, "_odom", "cov")
+    odometry = find_samples(recording, "_odom", "cov")
     if odometry is not None and odometry.sensor.specs["cov"].shape == (6, 6) and len(odometry):
         variances = np.diagonal(odometry.read_all("cov"), axis1=1, axis2=2)
         for name, rows in _SIGMAS.items():
             yield f"odometry_{name}", odometry.ts, np.sqrt(variances[:, rows].sum(1))
     for name in _RADAR_MEASURES:
-        radar = find_samples(trace, "_radar_quality", name)
+        radar = find_samples(recording, "_radar_quality", name)
         if radar is not None and radar.sensor.specs[name].shape == () and len(radar):
             yield f"radar_{name}", radar.ts, radar.read_all(name)
 

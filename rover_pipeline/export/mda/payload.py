@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,10 +18,10 @@ import numpy as np
 from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import Samples, find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.kinematics.rotation import from_matrix
-from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
@@ -52,19 +51,22 @@ class Payloads(NamedTuple):
     read: Callable[[int], bytes]
 
 
-def find_payloads(trace: Path, sensor: PayloadSensor) -> Payloads:
+def find_payloads(recording: Recording, sensor: PayloadSensor) -> Payloads:
     """The pictures of a sensor: the camera's JPEG files as they were recorded; ranges and radar power as 16-bit PNG.
+
+    Args:
+        sensor: its type.
 
     Raises:
         FormatError: the sensor is not there, or holds no pictures.
     """
     name, channel, _ = SOURCES[sensor]
-    samples = find_samples(trace, name, channel)
+    samples = find_samples(recording, name, channel)
     if samples is None:
-        raise FormatError(f"{trace / name}: has no channel {channel} to make the payloads of key frames from")
+        raise FormatError(f"{recording.folder(name)}: has no channel {channel} to make the payloads of key frames from")
     source = samples.sensor.channel(channel)
-    metadata: dict[str, Any] = {"channel": f"{samples.sensor.name}/{channel}", "sensor": sensor}
-    mount = None if sensor == "lidar" else sensor_mount(trace, sensor)
+    metadata: dict[str, Any] = {"channel": f"{samples.sensor.name}/{channel}", "sensor": recording.called(sensor)}
+    mount = None if sensor == "lidar" else recording.mount(sensor)
     if mount is not None:
         metadata["extrinsics"] = {
             "frame": "lidar from sensor, front-left-up",
@@ -75,7 +77,7 @@ def find_payloads(trace: Path, sensor: PayloadSensor) -> Payloads:
     if sensor == "camera":
         if not isinstance(source, PictureChannel):
             raise FormatError(f"{source.path}: holds no pictures, but {source.spec.format}")
-        metadata |= _intrinsics(trace)
+        metadata |= _intrinsics(recording)
 
         def read_jpeg(at: int) -> bytes:
             index = int(samples.indices[at])
@@ -117,11 +119,11 @@ def _radar_unit() -> str:
     )
 
 
-def _intrinsics(trace: Path) -> dict[str, Any]:
+def _intrinsics(recording: Recording) -> dict[str, Any]:
     """The lens of the camera, where a `camera.json` describes it."""
-    if not (trace / "camera" / "camera.json").exists():
+    if not recording.has("camera/camera.json"):
         return {}
-    return {"intrinsics": dict(sorted(asdict(camera_lens(trace)).items()))}
+    return {"intrinsics": dict(sorted(asdict(recording.lens()).items()))}
 
 
 class Fixed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn.layout import LAYOUT, describe, relations
 from rover_pipeline.export.rslearn.rasters import geotiff
 from rover_pipeline.export.rslearn.source import Ground, Slice, cut_slices
@@ -22,6 +24,8 @@ from rover_pipeline.export.rslearn.windows import (
     ground_crs,
     metadata,
     path_feature,
+    power_layer,
+    raster_of,
     tiles_of,
     track_features,
     window_name,
@@ -40,13 +44,14 @@ def write(job: ExportJob) -> None:
         FormatError: a recording lacks something, or nothing of the ground was observed.
     """
     options: RslearnOptions = job.options
-    layers = _layers(options)
+    radars = [_radars(job, recording) for recording in job.recordings]
+    layers = _layers(options, dict.fromkeys(name for each in radars for name in each))
     crs = ground_crs(options.latitude, options.longitude)
     if (options.latitude, options.longitude) == (0, 0):
         job.note(
             "positions are metres from where each recording begins; the place on the earth, 0 N 0 E, is fictitious"
         )
-    grounds = [Ground(recording.path, options) for recording in job.recordings]
+    grounds = [Ground(recording, options, each) for recording, each in zip(job.recordings, radars, strict=True)]
     courses = [
         Course(recording.name, ground.ts[ground.numbers], ground.pos[ground.numbers])
         for recording, ground in zip(job.recordings, grounds, strict=True)
@@ -65,8 +70,14 @@ def write(job: ExportJob) -> None:
     job.save("config", config(layers))
 
 
-def _layers(options: RslearnOptions) -> list[str]:
-    names = [name for name in RASTERS if name != "radar_power" or options.radar]
+def _radars(job: ExportJob, recording: Recording) -> dict[str, Recording]:
+    """Layer of power -> the recording as the radar of it sees it."""
+    views = job.views(recording, "radar") if job.options.radar else []
+    return {"radar_power" if view is recording else power_layer(view.called("radar")): view for view in views}
+
+
+def _layers(options: RslearnOptions, radars: Iterable[str]) -> list[str]:
+    names = [name for name in RASTERS if name != "radar_power"] + list(radars)
     return names + [name for name in VECTORS if name != "tracks" or options.objects]
 
 
@@ -85,12 +96,13 @@ def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers
     for tile in tiles_of(observed, extent, options.tile_px, options.min_share):
         keys = {"group": group, "window": window_name(part.number, tile)}
         files.append(job.save("windows", metadata(tile, crs, times[0], times[-1], about), **keys))
-        for name in layers:
+        made = [name for name in layers if name in vectors or name in rasters]  # a recording may lack a radar
+        for name in made:
             if name in vectors:
                 files.append(job.save("vectors", vectors[name], layer=name, **keys))
             else:
-                band, _, unknown = RASTERS[name]
+                band, _, unknown = raster_of(name)
                 tiff = geotiff(tile.cut(rasters[name], extent, unknown), tile, crs, unknown)
                 files.append(job.save("rasters", tiff, layer=name, bands=band, **keys))
-        files += [job.save("completed", b"", layer=name, **keys) for name in layers]  # the last of all
+        files += [job.save("completed", b"", layer=name, **keys) for name in made]  # the last of all
     return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.objects import ObjectReader, Objects
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
@@ -63,11 +65,18 @@ class Ground:
         floor: below the lidar; its `up` is in the world of `_odom`.
     """
 
-    def __init__(self, trace: Path, options: RslearnOptions) -> None:
-        self._options = options
+    def __init__(
+        self, trace: Path | Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
+    ) -> None:
+        """
+        Args:
+            radars: layer of power -> the recording as the radar of it sees it.
+        """
+        recording = Recording.of(trace)
+        path, self._options = recording.path, options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
-        self._sweeps = RawSweeps(trace, intensity=False)
+        self._sweeps = RawSweeps(recording, intensity=False)
         motion = self._sweeps.reader.motion(self._sweeps.odometry, self._sweeps.options.times)
         self.ts = self._sweeps.ts
         self.numbers = self._sweeps.known(motion.trajectory.valid)
@@ -75,11 +84,11 @@ class Ground:
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
         self.pos = self._motion.trajectory.states.pos
-        self._radar = _Radar(trace, self._up, options) if options.radar else None
-        self._objects = ObjectReader(trace) if options.objects else None
+        self._radars = {name: _Radar(view, self._up, options) for name, view in (radars or {}).items()}
+        self._objects = ObjectReader(path) if options.objects else None
         self._object_ts = None
         if self._objects is not None:
-            self._object_ts = lidar_clock(trace, self._objects.ts, read_trajectory(trace))
+            self._object_ts = lidar_clock(path, self._objects.ts, read_trajectory(path))
 
     def times(self, part: Slice) -> np.ndarray:
         """Times of the sweeps of a slice without the jitter of their arrival, f8 (sweep,), s."""
@@ -113,8 +122,8 @@ class Ground:
                 grid.add(found[0], poses[number].pos, found[1])
         counts = grid.counts(extent)
         layers = {"occupancy": occupancy(counts, extent), "height": height(counts, extent, options.z_max)}
-        if self._radar is not None:
-            layers["radar_power"] = self._radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
+        for name, radar in self._radars.items():
+            layers[name] = radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
 
     @property
@@ -149,15 +158,13 @@ class Ground:
 class _Radar:
     """The radar's frames, with their poses in a world whose z is up."""
 
-    def __init__(self, trace: Path, up: np.ndarray, options: RslearnOptions) -> None:
-        self._sensor = Folder(trace / "_radar_range_azimuth")
-        poses = whole_sensor(trace / "_radar_pose", "pos", "rot")
+    def __init__(self, recording: Recording, up: np.ndarray, options: RslearnOptions) -> None:
+        self._sensor, pose = Folder(recording.folder("_radar_range_azimuth")), recording.folder("_radar_pose")
+        poses = whole_sensor(pose, "pos", "rot")
         count = self._sensor.length(channels=("power",))
         self._ts = self._sensor.times(count)
         if not np.array_equal(self._ts, poses["ts"]):
-            raise FormatError(
-                f"{trace / '_radar_pose'}: its ts differs from that of _radar_range_azimuth; make both again"
-            )
+            raise FormatError(f"{pose}: its ts differs from that of {self._sensor.name}; make both again")
         self._pos, self._rot = matmul(poses["pos"], up.T), matmul(up, poses["rot"])
         valid = self._sensor.valid(count).astype(bool) & poses["valid"].astype(bool)
         self._valid = valid & np.isfinite(self._pos).all(1) & np.isfinite(self._rot).all((1, 2))

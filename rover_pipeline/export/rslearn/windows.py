@@ -25,6 +25,8 @@ RASTERS: dict[str, tuple[str, str, float]] = {
     "height": ("height", "float32", -9999.0),
     "radar_power": ("power", "float32", -9999.0),
 }
+#: Ends the layer of a further radar, `radar_rear_power`.
+_POWER = "_power"
 VECTORS = ("trajectory", "tracks")
 #: Corners of a box, in halves of its length and width. Layout.
 _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
@@ -85,12 +87,22 @@ def window_name(number: int, tile: Tile) -> str:
     return f"{number:05d}_x{tile.x:+04d}_y{tile.y:+04d}"
 
 
+def power_layer(radar: str) -> str:
+    """The layer of a radar that is not the main one."""
+    return f"{radar}{_POWER}"
+
+
+def raster_of(layer: str) -> tuple[str, str, float]:
+    """See `RASTERS`."""
+    return RASTERS.get(layer, RASTERS["radar_power"])
+
+
 def config(layers: Sequence[str]) -> dict[str, Any]:
     """`config.json` of a dataset with some of the layers."""
     described: dict[str, Any] = {}
     for name in layers:
-        if name in RASTERS:
-            band, dtype, unknown = RASTERS[name]
+        if name not in VECTORS:
+            band, dtype, unknown = raster_of(name)
             bands = {"bands": [band], "dtype": dtype, "nodata_value": int(unknown) if dtype == "uint8" else unknown}
             described[name] = {"type": "raster", "band_sets": [bands]}
         else:
