@@ -69,14 +69,14 @@ class SweepBuilder:
     has the same gap in every sweep, which is no loss.
 
     Args:
-        model: the lidar; None = the one that the packets name.
+        model: the lidar; None = the one that the packets name; otherwise: the one where they name none.
 
     Attributes:
         lost: number of packets that are missing.
     """
 
-    def __init__(self, model: Model | None = None) -> None:
-        self.model = model
+    def __init__(self, model: Model | None = None, otherwise: Model | None = None) -> None:
+        self.model, self._otherwise = model, otherwise
         self.lost = 0
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
@@ -117,7 +117,7 @@ class SweepBuilder:
         packets = np.stack(self._packets)
         stamps = np.array(self._stamps)
         self._packets, self._stamps = [], []
-        model = self.model = self.model or _model_named(packets)
+        model = self.model = self.model or _model_named(packets, self._otherwise)
         clock = self._unwrapped(sensor_times(packets))
         found = decode(packets, model)
         steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
@@ -183,8 +183,10 @@ class SweepBuilder:
         return np.asarray(clock)
 
 
-def _model_named(packets: np.ndarray) -> Model:
+def _model_named(packets: np.ndarray, otherwise: Model | None) -> Model:
     product = find_model(packets)
+    if not product and otherwise is not None:
+        return otherwise
     if product == 0:
         raise FormatError("packets of an HDL-64E, whose lasers differ from device to device: give --calibration FILE")
     if product is None:
