@@ -6,12 +6,27 @@ import re
 from collections.abc import Collection
 
 from rover_pipeline.engine.instances import type_of
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.rig import TYPES
 from rover_pipeline.table import TABLE
 
 #: Maximum number of sensors of a type, of which large rigs have a dozen: each keeps up to five files open. Schedule.
 MAX_SENSORS = 20
 #: Maximum length of what follows the type, so that names of results are names of files. Layout.
 _MAX_SUFFIX = 60
+
+
+def named(name: str | None, type: str) -> str:
+    """The name that the user gives to a sensor, or its type.
+
+    Raises:
+        ConfigError: it cannot be one of a raw sensor, or is another type, or a result.
+    """
+    if name is None or name == type:
+        return type
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name, re.ASCII) or name in TYPES or not _is_free(name, type, ()):
+        raise ConfigError(f"--as {name}: is no name for a {type}; {type}_left is one (letters, digits, `_` and `-`)")
+    return name
 
 
 def sensor_name(type: str, label: str, main: str, taken: Collection[str]) -> str:
