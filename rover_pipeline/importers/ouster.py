@@ -177,14 +177,14 @@ class _Reader:
         rig: dict[str, Any] = {}
         made = [each for each in self.sensors if each.count]
         # Of sensors that are not calibrated the metadata has the same pose: the identity.
-        known = len({np.asarray(each.info.extrinsic).tobytes() for each in made}) == len(made)
+        known = len({np.asarray(each.info.sensor_to_body).tobytes() for each in made}) == len(made)
         for each in made:
             several = {"sensor": str(each.info.sn)} if len(made) > 1 else {}
             mode = {"mode": mode} if (mode := str(each.info.config.lidar_mode or "")) else {}
             sensors[each.lidar] = {"type": "lidar", "args": mode | several}
             pose = np.eye(4) if each is made[0] else None
             if pose is None and known:
-                pose = matmul(inv(np.array(made[0].info.extrinsic)), np.array(each.info.extrinsic))
+                pose = matmul(inv(np.array(made[0].info.sensor_to_body)), np.array(each.info.sensor_to_body))
                 rig[each.lidar] = in_rig(np.round(pose, 9) + 0.0)
             if (trace / each.imu).exists():
                 sensors[each.imu] = {"type": "imu", "args": several}
