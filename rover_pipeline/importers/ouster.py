@@ -128,6 +128,8 @@ class _Reader:
             numbers = sensor_numbers(described, sensor)
         except ValueError as error:
             raise ConfigError(f"{capture}: {error}") from error
+        if more := numbers[MAX_SENSORS:]:
+            self.notes.append(f"{len(more)} sensors are left out: a trace has {MAX_SENSORS} of a kind (--sensor)")
         self.sensors: list[_Sensor] = []
         for number in numbers[:MAX_SENSORS]:
             new = _Sensor(number, described[number])
