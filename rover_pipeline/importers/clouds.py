@@ -15,6 +15,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.cloud_files import READERS, read_cloud
+from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
@@ -75,6 +76,7 @@ def import_clouds(
     compensated: bool = False,
     turning: Turning | None = None,
     compress: bool = False,
+    name: str | None = None,
 ) -> int:
     """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
 
@@ -90,16 +92,18 @@ def import_clouds(
         turning: points without times are dated by their azimuth. The beams turn in this sense, seen from above, from
             behind over ahead, where they look at the time of the file, to behind.
         compress: see `PointsWriter`.
+        name: of the sensor; None = `lidar`.
 
     Returns:
         The number of sweeps.
 
     Raises:
         FormatError: a file cannot be read, or there are none.
-        ConfigError: nothing gives the times, or points that have times are to be dated.
+        ConfigError: nothing gives the times, points that have times are to be dated, or the name is none of a lidar.
     """
     if turning and compensated:
         raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")
+    sensor = named(name, "lidar")
     files = cloud_files(folder)
     stamps, source, shift, warned = times_of_files(files, times, rate, start)
     notes = [f"times of sweeps are by {source}", *warned]
@@ -113,7 +117,7 @@ def import_clouds(
     with imported_trace(out) as trace:
         described = f"import clouds {folder.name}, times by {source}"
         notes += write_sweeps(
-            trace / "lidar",
+            trace / sensor,
             files,
             stamps,
             read=read,
@@ -130,7 +134,7 @@ def import_clouds(
             print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
-            {"lidar": {"type": "lidar"}},
+            {sensor: {"type": "lidar"}},
             command="import clouds",
             sources=[folder, *(each for each in (times, poses) if each)],
             options={name: value for name, value in options.items() if value},

@@ -18,7 +18,7 @@ et al., ICRA 2022). Numbers of files count samples: where one is missing, its ti
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.cloud_files import read_cloud
 from rover_pipeline.importers.clouds import Turn, cloud_files, dated, raised, steady_turns, write_sweeps
+from rover_pipeline.importers.names import sensor_name
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
@@ -75,7 +76,8 @@ def import_kitti(
 
     Args:
         calib: folder with the calibration; None = the one that the drive is in.
-        camera: which of `CAMERAS` becomes `camera`; None = the first one that there is.
+        camera: which of `CAMERAS` becomes `camera`, alone; None = the first one that there is, and others beside it,
+            such as `camera_03`.
         elevation: by how much every point is raised, degrees; 0 = points stay as they are published.
 
     Raises:
@@ -88,12 +90,16 @@ def import_kitti(
         raise ConfigError(f"--camera {camera}: {drive} has no folder {camera}/data")
     lidar = _samples(drive / "velodyne_points", _sweep_files)
     seen = [name for name in CAMERAS if (drive / name / "data").is_dir()]
-    chosen = camera or next(iter(seen), None)
-    pictures = _samples(drive / chosen, picture_files) if chosen else None
-    if lidar is None and pictures is None:
+    seen = seen[:1] + [name for name in seen[1:] if any((drive / name / "data").iterdir())]
+    chosen = [camera] if camera else seen
+    cameras: dict[str, str] = {}
+    for folder in chosen:
+        cameras[sensor_name("camera", folder, chosen[0], cameras) if cameras else "camera"] = folder
+    pictures = {name: _samples(drive / folder, picture_files) for name, folder in cameras.items()}
+    if lidar is None and not pictures:
         raise FormatError(f"{drive}: is no drive of KITTI: it has neither velodyne_points/data nor image_0X/data")
     calibration = _Calibration(calib or drive.parent)
-    notes = [f"{name} is left out: a trace holds one camera (--camera chooses)" for name in seen if name != chosen]
+    notes = [f"{name} is left out (--camera chooses)" for name in seen if name not in chosen]
     turns = dict(zip(lidar.files, _turns(drive / "velodyne_points", lidar), strict=True)) if lidar else {}
     sensors: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -113,15 +119,17 @@ def import_kitti(
                 source=source,
             )
             sensors["lidar"], counts["lidar"] = {"type": "lidar"}, len(lidar.files)
-        if pictures and chosen:
-            height, width = write_pictures(trace / "camera", pictures.files, pictures.ts)
-            lens = calibration.lens(chosen, drive.name, width, height)
-            if lens is None:
-                notes.append(f"no calib_cam_to_cam.txt gives the intrinsics of {chosen}")
-            else:
-                describe_lens(trace / "camera", lens)
-            sensors["camera"] = {"type": "camera", "args": {"width": width, "height": height}}
-            counts["camera"] = len(pictures.files)
+        for name, folder in cameras.items():
+            if taken := pictures[name]:
+                height, width = write_pictures(trace / name, taken.files, taken.ts)
+                lens = calibration.lens(folder, drive.name, width, height)
+                if lens is None:
+                    notes.append(f"no calib_cam_to_cam.txt gives the intrinsics of {folder}")
+                else:
+                    describe_lens(trace / name, lens)
+                several = {"folder": folder} if len(cameras) > 1 else {}
+                sensors[name] = {"type": "camera", "args": {"width": width, "height": height, **several}}
+                counts[name] = len(taken.files)
         oxts = _samples(drive / "oxts", lambda folder: files_of(folder, (".txt",), "records"))
         if oxts:
             records = np.stack([_record(path) for path in oxts.files])
@@ -134,13 +142,13 @@ def import_kitti(
                 notes.append("no calib_imu_to_velo.txt: _reference is of the IMU and not of the lidar")
         for note in notes:
             print(f"{drive}: {note}", file=sys.stderr)
-        rig = calibration.rig(chosen, drive.name) if chosen else calibration.rig("", drive.name)
+        rig = calibration.rig(cameras, drive.name)
         write_config(
             trace,
             sensors,
             command=command,
             sources=[each for each in (*_folders(drive), *calibration.files) if each.exists()],
-            options=({"camera": chosen} if chosen else {}) | ({"elevation": elevation} if lidar else {}),
+            options=({"camera": chosen[0]} if len(chosen) == 1 else {}) | ({"elevation": elevation} if lidar else {}),
             notes=notes,
             rig={name: pose for name, pose in rig.items() if name in sensors},
         )
@@ -270,15 +278,20 @@ class _Calibration:
         self._reference_camera = _rigid(read.get(names[1]))
         self._cameras = read.get(names[2], {})
 
-    def rig(self, camera: str, drive: str) -> dict[str, Any]:
-        """The poses of the IMU and of a camera in the lidar frame, as `config.yaml` gives them."""
+    def rig(self, cameras: Mapping[str, str], drive: str) -> dict[str, Any]:
+        """The poses of the IMU and of cameras in the lidar frame, as `config.yaml` gives them.
+
+        Args:
+            cameras: sensor -> the folder of its pictures.
+        """
         poses = {}
         if self.imu is not None:
             poses["imu"] = self.imu
-        number = camera.removeprefix("image_")
-        if self._reference_camera is not None and camera:
-            lidar_from_camera = inv(matmul(self._from_reference(number, drive), self._reference_camera))
-            poses["camera"] = matmul(lidar_from_camera, OPTICAL_FROM_CAMERA)
+        for name, folder in cameras.items():
+            if self._reference_camera is not None:
+                number = folder.removeprefix("image_")
+                lidar_from_camera = inv(matmul(self._from_reference(number, drive), self._reference_camera))
+                poses[name] = matmul(lidar_from_camera, OPTICAL_FROM_CAMERA)
         return {name: in_rig(pose) for name, pose in poses.items()}
 
     def lens(self, camera: str, drive: str, width: int, height: int) -> dict[str, Any] | None:

@@ -26,6 +26,13 @@ def in_rig(pose: np.ndarray) -> dict[str, Any]:
     return {"translation": pose[:3, 3].tolist(), "rotation": pose[:3, :3].tolist()}
 
 
+def from_rig(entry: Mapping[str, Any]) -> np.ndarray:
+    """The pose of an entry of `in_rig`, f8 (4, 4)."""
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = entry["rotation"], entry["translation"]
+    return pose
+
+
 def write_config(
     trace: Path,
     sensors: Mapping[str, Any],

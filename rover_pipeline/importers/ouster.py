@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +15,44 @@ import numpy as np
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_text
 from rover_pipeline.format.merge import imported_trace
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
+from rover_pipeline.importers.origin import from_rig, in_rig, write_config
 from rover_pipeline.importers.ouster_frames import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
-from rover_pipeline.lidar.captures import frame_imu, imu_packets, measured, metadata_beside, open_capture, sensor_index
+from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.lidar.captures import (
+    frame_imu,
+    imu_packets,
+    measured,
+    metadata_beside,
+    open_capture,
+    sensor_numbers,
+)
 from rover_pipeline.numerics.jumps import EPOCH_S
+from rover_pipeline.numerics.linear import inv, matmul
 
 
 def import_ouster(
     capture: Path, out: Path, metadata: Path | None = None, start: float | None = None, sensor: str | None = None
-) -> int:
+) -> int | dict[str, int]:
     """Write the trace `out` from a capture.
 
     The time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
     times, it is the time of the sensor's own clock; a clock that was never set counts from when the file was last
     changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`.
+    Of several sensors the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`.
 
     Args:
         metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
             the capture.
         start: epoch seconds of the end of the first sweep, for captures without host times.
-        sensor: number from 0 on, or serial number, of one of several sensors.
+        sensor: number from 0 on, or serial number, of one of several sensors; None = all of them.
 
     Returns:
-        The number of sweeps.
+        The number of sweeps, or that of each lidar where there are several.
 
     Raises:
         FormatError: the capture cannot be read, or holds no sweep.
-        ConfigError: it holds several sensors and `sensor` names none of them.
+        ConfigError: it holds no sensor that `sensor` names.
     """
     if not capture.is_file():
         raise FormatError(f"{capture}: no such file")
@@ -60,32 +72,49 @@ def import_ouster(
         require_sidecar(each)
     with imported_trace(out) as trace:
         reader = _Reader(capture, metadata, start, sensor)
-        count = reader.write_lidar(trace)
-        info, sensors, rig = reader.info, {"lidar": {"type": "lidar", "args": {}}}, {}
-        if mode := str(info.config.lidar_mode or ""):
-            sensors["lidar"]["args"] = {"mode": mode}
-        if (trace / "imu").exists() or (capture.suffix == ".pcap" and reader.write_imu(trace)):
-            sensors["imu"] = {"type": "imu", "args": {}}
-            rig["imu"] = imu_mount(info)
+        reader.write_lidars(trace)
+        if capture.suffix == ".pcap":
+            reader.write_imus(trace)
+        sensors, rig = reader.described(trace)
         for note in reader.notes:
             print(f"{capture}: {note}", file=sys.stderr)
+        chosen = {"sensor": str(reader.sensors[0].info.sn)} if len(reader.sensors) == 1 else {}
         write_config(
             trace,
             sensors,
             command="import ouster",
             sources=[capture, *described],
-            options={"sensor": str(info.sn), **({} if start is None else {"start": start})},
+            options={**chosen, **({} if start is None else {"start": start})},
             notes=reader.notes,
             rig=rig,
         )
-    return count
+    counts = {each.lidar: each.count for each in reader.sensors if each.count}
+    return counts if len(counts) > 1 else counts["lidar"]
+
+
+@dataclass
+class _Sensor:
+    """A sensor of a capture.
+
+    Attributes:
+        number: in the capture; info: ouster-sdk's description of it.
+        lidar, imu: what it is called in the trace.
+        first: time of its first sweep in the capture, s; shift: what its times are moved by; None = not known yet.
+    """
+
+    number: int
+    info: Any
+    lidar: str = "lidar"
+    imu: str = "imu"
+    count: int = 0
+    first: float = 0.0
+    shift: float | None = None
 
 
 class _Reader:
-    """One sensor of a capture.
+    """The sensors of a capture that are wanted.
 
     Attributes:
-        info: ouster-sdk's description of the sensor.
         notes: what the user should know, one line each.
     """
 
@@ -96,73 +125,128 @@ class _Reader:
             self._source = open_capture(capture, metadata)
             described = list(self._source.sensor_info)
         try:
-            self._index = sensor_index(described, sensor)
+            numbers = sensor_numbers(described, sensor)
         except ValueError as error:
             raise ConfigError(f"{capture}: {error}") from error
-        self.info = described[self._index]
-        self._shift: float | None = None
+        if more := numbers[MAX_SENSORS:]:
+            self.notes.append(f"{len(more)} sensors are left out: a trace has {MAX_SENSORS} of a kind (--sensor)")
+        self.sensors: list[_Sensor] = []
+        for number in numbers[:MAX_SENSORS]:
+            new = _Sensor(number, described[number])
+            if self.sensors:
+                label, main = str(new.info.sn or number), str(self.sensors[0].info.sn)
+                new.lidar = sensor_name("lidar", label, main, [each.lidar for each in self.sensors])
+                new.imu = sensor_name("imu", label, main, [each.imu for each in self.sensors])
+            self.sensors.append(new)
 
-    def write_lidar(self, trace: Path) -> int:
-        """Write `lidar`, and `imu` where the sweeps hold its measurements; returns the number of sweeps."""
+    def write_lidars(self, trace: Path) -> None:
+        """Write the lidars, and IMUs where the sweeps hold their measurements."""
         with ExitStack() as stack, progress(f"import {self.capture.name}", self._sweeps(), "sweep") as advance:
-            writer = stack.enter_context(FrameWriter(trace / "lidar", self.info, str(self.capture)))
-            imu = stack.enter_context(ImuWriter(trace / "imu"))
-            for scan in self._scans():
+            writers = [
+                (
+                    stack.enter_context(FrameWriter(trace / each.lidar, each.info, str(self.capture))),
+                    stack.enter_context(ImuWriter(trace / each.imu)),
+                )
+                for each in self.sensors
+            ]
+            for index, scan in self._scans():
+                sensor, (writer, imu) = self.sensors[index], writers[index]
                 advance(1)
-                if writer.put(self._time_of(scan), scan):
-                    imu.append(*self._measured(scan))
-            if writer.count == 0:
-                raise FormatError(f"{self.capture}: holds no whole sweep of the sensor its metadata describes")
-            writer.close()
-        self.notes += writer.notes
-        return writer.count
+                if writer.put(self._time_of(sensor, scan), scan):
+                    imu.append(*self._measured(sensor, scan))
+            for sensor, (writer, _) in zip(self.sensors, writers, strict=True):
+                sensor.count = writer.count
+                problem = "holds no whole sweep of the sensor its metadata describes"
+                if writer.count == 0 and sensor is self.sensors[0]:
+                    raise FormatError(f"{self.capture}: {problem}")
+                writer.close()
+                self.notes += writer.notes if writer.count else [f"{sensor.lidar} is left out: the capture {problem}"]
 
-    def write_imu(self, trace: Path) -> int:
-        """Write `imu` from the packets of a `.pcap`; returns the number of measurements."""
-        with ImuWriter(trace / "imu") as writer, _sdk_errors(self.capture):
-            for packet in imu_packets(self.capture, self.metadata, self._index):
-                writer.append(*measured(packet))
-        return writer.count
+    def write_imus(self, trace: Path) -> None:
+        """Write the IMUs that are not there yet from the packets of a `.pcap`."""
+        wanted = {each.number: each for each in self.sensors if each.count and not (trace / each.imu).exists()}
+        if not wanted:
+            return
+        with ExitStack() as stack, _sdk_errors(self.capture):
+            writers = {n: stack.enter_context(ImuWriter(trace / each.imu)) for n, each in wanted.items()}
+            for number, packet in imu_packets(self.capture, self.metadata):
+                if number in writers:
+                    writers[number].append(*measured(packet))
 
-    def _time_of(self, scan: Any) -> float:
+    def described(self, trace: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The entries of the sensors in `config.yaml`, and the section `rig`."""
+        sensors: dict[str, Any] = {}
+        rig: dict[str, Any] = {}
+        made = [each for each in self.sensors if each.count]
+        # Of sensors that are not calibrated the metadata has the same pose: the identity.
+        known = len({np.asarray(each.info.sensor_to_body).tobytes() for each in made}) == len(made)
+        for each in made:
+            several = {"sensor": str(each.info.sn)} if len(made) > 1 else {}
+            mode = {"mode": mode} if (mode := str(each.info.config.lidar_mode or "")) else {}
+            sensors[each.lidar] = {"type": "lidar", "args": mode | several}
+            pose = np.eye(4) if each is made[0] else None
+            if pose is None and known:
+                pose = matmul(inv(np.array(made[0].info.sensor_to_body)), np.array(each.info.sensor_to_body))
+                rig[each.lidar] = in_rig(np.round(pose, 9) + 0.0)
+            if (trace / each.imu).exists():
+                sensors[each.imu] = {"type": "imu", "args": several}
+                if each is made[0]:
+                    rig[each.imu] = imu_mount(each.info)
+                elif pose is not None:
+                    rig[each.imu] = in_rig(matmul(pose, from_rig(imu_mount(each.info))))
+        if not known:
+            self.notes.append(f"nothing says where {', '.join(each.lidar for each in made[1:])} is on the rig")
+        return sensors, rig
+
+    def _time_of(self, sensor: _Sensor, scan: Any) -> float:
         """The end of a sweep, seconds since 1970."""
-        if self._shift is None:
+        if sensor.shift is None:
             host, own = float(scan.packet_timestamp.max(initial=0)) / 1e9, float(scan.timestamp.max(initial=0)) / 1e9
-            self._shift = self._first_shift(host, own)
-        return end_of_sweep(scan) + self._shift
+            sensor.first = host or own
+            others = [each for each in self.sensors if each.shift is not None]
+            same = (each.shift for each in others if abs(each.first - sensor.first) < TUNING.same_clock_s)
+            shift = next(same, None)
+            sensor.shift = self._first_shift(host, own) if shift is None else shift
+        return end_of_sweep(scan) + sensor.shift
 
     def _first_shift(self, host: float, own: float) -> float:
-        """What the times of a capture are moved by, by those of its first sweep, s."""
+        """What the times of a sensor are moved by, by those of its first sweep, s."""
         if self.start is not None:
             return self.start - (host or own)
         if host or own > EPOCH_S[0]:
             if not host:
-                self.notes.append("holds no host times; ts is the sensor's own clock")
+                self._note("holds no host times; ts is the sensor's own clock")
             return 0.0
-        self.notes.append(
+        self._note(
             "holds no host times, and the sensor's clock was not set: ts counts from when the file was last changed "
             "(--start sets the time of the first sweep)"
         )
         return self.capture.stat().st_mtime - own
 
-    def _measured(self, scan: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _measured(self, sensor: _Sensor, scan: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the IMU measured during a sweep, as far as the sweep holds it: times, f8 s, and both vectors."""
         stamps, acc, avel = frame_imu(scan)
         # The sensor's clock stamps both; the sweep's own time says how far that is from the time of the host.
-        offset = self._time_of(scan) - float(scan.timestamp.max(initial=0)) / 1e9
+        offset = self._time_of(sensor, scan) - float(scan.timestamp.max(initial=0)) / 1e9
         return stamps / 1e9 + offset, acc, avel
 
-    def _scans(self) -> Iterator[Any]:
-        """Sweeps of the one sensor, in order."""
+    def _scans(self) -> Iterator[tuple[int, Any]]:
+        """Sweeps in order, with the place of their sensor among those that are wanted."""
         with _sdk_errors(self.capture):
             for scans in self._source:
-                if (scan := scans[self._index]) is not None:
-                    yield scan
+                for index, sensor in enumerate(self.sensors):
+                    if (scan := scans[sensor.number]) is not None:
+                        yield index, scan
 
     def _sweeps(self) -> int:
         """How many sweeps there are, for the progress; 0 where the capture does not say it before it is read."""
         try:
-            return int(self._source.frames_num[self._index]) if self._source.is_indexed else 0
+            numbers = [int(self._source.frames_num[each.number]) for each in self.sensors]
+            return sum(numbers) if self._source.is_indexed else 0
         except (TypeError, LookupError, RuntimeError, ValueError):
             return 0
 

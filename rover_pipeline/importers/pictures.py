@@ -23,6 +23,7 @@ from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.ahead import worked_ahead
+from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.times import files_of, times_of_files
 
@@ -40,32 +41,36 @@ def import_pictures(
     rate: float | None = None,
     start: float | None = None,
     intrinsics: Path | None = None,
+    name: str | None = None,
 ) -> int:
-    """Write the sensor `camera` of the trace `out` from a folder of pictures, and return their number.
+    """Write a camera of the trace `out` from a folder of pictures, and return their number.
 
     Args:
         times, rate, start: see `times_of_files`.
         intrinsics: a `camera.json`; None = the one beside the pictures, if there is one.
+        name: of the sensor; None = `camera`.
 
     Raises:
         FormatError: a picture cannot be read or has another size, there are none, or the intrinsics are not theirs.
+        ConfigError: the name is none of a camera.
     """
+    camera = named(name, "camera")
     files = picture_files(folder)
     stamps, source, _, warned = times_of_files(files, times, rate, start)
     beside = folder / "camera.json"
     intrinsics = intrinsics or (beside if beside.is_file() else None)
     with imported_trace(out) as trace:
-        height, width = write_pictures(trace / "camera", files, stamps)
+        height, width = write_pictures(trace / camera, files, stamps)
         notes = [f"times of pictures are by {source}", *warned]
         if intrinsics is None:
             notes.append("nothing gives the intrinsics of the camera (--intrinsics camera.json)")
         else:
-            _write_intrinsics(trace / "camera", intrinsics, width, height)
+            _write_intrinsics(trace / camera, intrinsics, width, height)
         for note in notes[1:]:
             print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
-            {"camera": {"type": "camera", "args": {"width": width, "height": height}}},
+            {camera: {"type": "camera", "args": {"width": width, "height": height}}},
             command="import pictures",
             sources=[folder, *(each for each in (times, intrinsics) if each)],
             options={name: value for name, value in (("rate", rate), ("start", start)) if value},

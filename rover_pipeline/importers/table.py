@@ -109,12 +109,13 @@ _MODELS = ("vlp16", "hires", "vlp32c", "hdl32e", "hdl64e")
 _CALIBRATION = Argument("--calibration", "FILE", "of an HDL-64E: its db.xml or .yaml", type=Path)
 
 
-def _folder(sample: str) -> tuple[Argument, ...]:
+def _folder(sample: str, sensor: str) -> tuple[Argument, ...]:
     return (
         Argument("folder", "FOLDER", None, type=existing),
         Argument("--times", "FILE", "a time a line (default: timestamps.txt, times.txt)", type=Path),
         Argument("--rate", "HZ", f"of the {sample}s, where there are no times", type=float),
         Argument("--start", "EPOCH_S", f"time of the first {sample}", type=float),
+        Argument("--as", "NAME", f"of the sensor, such as {sensor}_left (default: {sensor})", dest="name"),
     )
 
 
@@ -122,7 +123,7 @@ _OUSTER = (
     _CAPTURE,
     Argument("--meta", "JSON", "sensor metadata (default: the .json beside FILE)", dest="metadata", type=Path),
     Argument("--start", "EPOCH_S", "time of the first sweep, if FILE has no times", type=float),
-    Argument("--sensor", "N", "number from 0 on, or serial number, where FILE has several"),
+    Argument("--sensor", "N", "number from 0 on, or serial number, of one of several (default: all)"),
 )
 _DCA1000 = (
     Argument("adc", "ADC.bin", None, type=existing),
@@ -132,7 +133,7 @@ _DCA1000 = (
     Argument("--start", "EPOCH_S", "time of the first frame", type=float),
 )
 _CLOUDS = (
-    *_folder("sweep"),
+    *_folder("sweep", "lidar"),
     Argument("--poses", "FILE", "of the lidar, TUM or KITTI: they become _reference", type=Path),
     Argument("--fields", "A,B", "f4 columns of .bin files (default: x,y,z,intensity)", type=_names, default=[]),
     Argument("--compensated", None, "the motion within sweeps is undone already"),
@@ -146,14 +147,14 @@ _CLOUDS = (
     _COMPRESS,
 )
 _PICTURES = (
-    *_folder("picture"),
+    *_folder("picture", "camera"),
     Argument("--intrinsics", "JSON", "the lens (default: camera.json in FOLDER)", type=Path),
 )
 _RAISE = "raise points, whose published elevations are too low; 0 = as published (default: %(default)s)"
 _KITTI = (
     Argument("drive", "DRIVE", "the folder with velodyne_points, image_0X and oxts", type=existing),
     Argument("--calib", "DIR", "with calib_*.txt (default: the folder above DRIVE)", type=Path),
-    Argument("--camera", "NAME", "image_00 to image_03 (default: image_02, or what there is)"),
+    Argument("--camera", "NAME", "one of image_00 to image_03 (default: all that there are)"),
     Argument("--elevation", "DEG", _RAISE, type=float, default=TUNING.kitti_elevation_deg),
     _COMPRESS,
 )
@@ -162,7 +163,7 @@ _ROS = (
     Argument(
         "--topic",
         "SENSOR=TOPIC",
-        "for example lidar=/points; `lidar=` leaves the lidar out (default: the best of each kind)",
+        "for example lidar=/points, this lidar alone; `lidar=` leaves lidars out (default: all topics of each kind)",
         action="append",
         default=[],
     ),

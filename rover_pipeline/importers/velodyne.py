@@ -5,9 +5,11 @@ Returns are put together to sweeps, from azimuth zero, straight ahead, to azimut
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -17,6 +19,7 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
@@ -69,14 +72,14 @@ class SweepBuilder:
     has the same gap in every sweep, which is no loss.
 
     Args:
-        model: the lidar; None = the one that the packets name.
+        model: the lidar; None = the one that the packets name; otherwise: the one where they name none.
 
     Attributes:
         lost: number of packets that are missing.
     """
 
-    def __init__(self, model: Model | None = None) -> None:
-        self.model = model
+    def __init__(self, model: Model | None = None, otherwise: Model | None = None) -> None:
+        self.model, self._otherwise = model, otherwise
         self.lost = 0
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
@@ -117,7 +120,7 @@ class SweepBuilder:
         packets = np.stack(self._packets)
         stamps = np.array(self._stamps)
         self._packets, self._stamps = [], []
-        model = self.model = self.model or _model_named(packets)
+        model = self.model = self.model or _model_named(packets, self._otherwise)
         clock = self._unwrapped(sensor_times(packets))
         found = decode(packets, model)
         steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
@@ -183,8 +186,10 @@ class SweepBuilder:
         return np.asarray(clock)
 
 
-def _model_named(packets: np.ndarray) -> Model:
+def _model_named(packets: np.ndarray, otherwise: Model | None) -> Model:
     product = find_model(packets)
+    if not product and otherwise is not None:
+        return otherwise
     if product == 0:
         raise FormatError("packets of an HDL-64E, whose lasers differ from device to device: give --calibration FILE")
     if product is None:
@@ -216,27 +221,73 @@ def model_of(name: str | None, calibration: Path | None) -> Model | None:
     return MODELS[NAMES[name]] if name else None
 
 
-def import_capture(capture: Path, out: Path, model: str | None, calibration: Path | None, partial: bool) -> int:
+def import_capture(
+    capture: Path, out: Path, model: str | None, calibration: Path | None, partial: bool
+) -> int | dict[str, int]:
     """`import_velodyne` with the arguments of the command line."""
     return import_velodyne(capture, out, model_of(model, calibration), say, partial=partial)
 
 
+@dataclass
+class _Lidar:
+    """A lidar of a capture.
+
+    Attributes:
+        failed: why one that is not the first cannot be imported.
+    """
+
+    label: str
+    builder: SweepBuilder
+    sink: Sweeps
+    failed: str = ""
+
+    @property
+    def main(self) -> bool:
+        return self.sink.folder.name == "lidar"
+
+    def add(self, capture: Path, sweeps: Iterator[Sweep], *, last: bool = False) -> None:
+        try:
+            for sweep in sweeps:
+                self.sink.put(sweep)
+            if last:
+                self.sink.close()
+                self.failed = "" if self.sink.count or self.main else "its packets hold no sweep"
+        except FormatError as error:
+            if self.main:
+                raise FormatError(f"{capture}: {error}") from error
+            self.failed = str(error)
+
+    def notes(self) -> list[str]:
+        """What the user should know, one line each. Sweeps of one that cannot be imported are removed."""
+        if self.failed:
+            shutil.rmtree(self.sink.folder, ignore_errors=True)
+            return [f"the lidar {self.label} is left out: {self.failed}"]
+        assert self.builder.model is not None
+        count = self.sink.count
+        notes = [f"{self.builder.model.name}: {count} sweeps, {count - self.sink.valid} of them not whole"]
+        notes += self.sink.notes
+        if self.builder.lost:
+            notes.append(f"{self.builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
+        return notes if self.main else [f"{self.sink.folder.name} = {self.label}: {note}" for note in notes]
+
+
 def import_velodyne(
     capture: Path, out: Path, model: Model | None, say: Callable[[str], object], *, partial: bool = False
-) -> int:
-    """Write the trace `out` from a capture. The lidar whose packet comes first is imported.
+) -> int | dict[str, int]:
+    """Write the trace `out` from a capture. The lidar whose packet comes first is `lidar`, others are called after
+    what differs in their addresses.
 
     Args:
-        model: the lidar; None = the one that its packets name.
+        model: that lidar; None = the one that its packets name. Of others it is the one whose packets name none.
         partial: use the packets before the place where the capture is cut off.
 
     Returns:
-        The number of sweeps.
+        The number of sweeps, or that of each lidar where there are several.
 
     Raises:
         FormatError: the file is no capture, is cut off, or holds no packets of a lidar that is known.
     """
-    builder = SweepBuilder(model)
+    lidars: dict[tuple[bytes, int], _Lidar] = {}
     others: Counter[int] = Counter()
     with (
         imported_trace(out) as trace,
@@ -244,50 +295,58 @@ def import_velodyne(
     ):
         size = file.seek(0, 2)
         file.seek(0)
-        chosen = None
-        sink = Sweeps(trace / "lidar", f"capture {capture.name}")
         with progress("import velodyne", max(size // 1_000_000, 1), "MB") as advance:
             shown = 0
             for datagram in datagrams(file, capture, size, partial, say):
                 if not is_data(datagram.data):
                     others[len(datagram.data)] += 1
                     continue
-                chosen = chosen or datagram.source
-                if datagram.source != chosen:
-                    others[-1] += 1
-                    continue
-                for sweep in _named(capture, builder.add(datagram.data, datagram.stamp)):
-                    sink.put(sweep)
+                lidar = lidars.get(datagram.source)
+                if lidar is None:
+                    if len(lidars) >= MAX_SENSORS:
+                        others[-1] += 1
+                        continue
+                    lidar = lidars[datagram.source] = _new_lidar(trace, capture, datagram, [*lidars.values()], model)
+                if not lidar.failed:
+                    lidar.add(capture, lidar.builder.add(datagram.data, datagram.stamp))
                 if file.tell() // 1_000_000 > shown:
                     advance(file.tell() // 1_000_000 - shown)
                     shown = file.tell() // 1_000_000
-        if chosen is None:
+        if not lidars:
             sizes = ", ".join(f"{count} of {length} bytes" for length, count in others.most_common(5)) or "none"
             raise FormatError(
                 f"{capture}: holds no data packets of a Velodyne lidar ({PACKET_BYTES} bytes); its datagrams: {sizes}. "
                 "Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
             )
-        for sweep in _named(capture, builder.finish()):
-            sink.put(sweep)
-        sink.close()
-        assert builder.model is not None
-        notes = [f"{builder.model.name}: {sink.count} sweeps, {sink.count - sink.valid} of them not whole", *sink.notes]
-        if builder.lost:
-            notes.append(f"{builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
+        for lidar in lidars.values():
+            if not lidar.failed:
+                lidar.add(capture, lidar.builder.finish(), last=True)
+        notes = [note for lidar in lidars.values() for note in lidar.notes()]
         if others[-1]:
-            notes.append(f"{others[-1]} packets of another lidar are left out: a trace holds one")
+            notes.append(f"{others[-1]} packets of further lidars are left out: a trace holds {MAX_SENSORS}")
         for note in notes:
             say(f"{capture}: {note}")
-        sensors: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"model": builder.model.name}}}
+        whole = [lidar for lidar in lidars.values() if not lidar.failed]
+        sensors = {lidar.sink.folder.name: _entry(lidar, several=len(whole) > 1) for lidar in whole}
         write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes)
-    return sink.count
+    counts = {lidar.sink.folder.name: lidar.sink.count for lidar in whole}
+    return counts if len(counts) > 1 else counts["lidar"]
 
 
-def _named(capture: Path, sweeps: Iterator[Sweep]) -> Iterator[Sweep]:
-    try:
-        yield from sweeps
-    except FormatError as error:
-        raise FormatError(f"{capture}: {error}") from error
+def _new_lidar(trace: Path, capture: Path, datagram: Datagram, known: Sequence[_Lidar], model: Model | None) -> _Lidar:
+    address, port = datagram.source
+    label = f"{'.'.join(map(str, address))}:{port}"
+    taken = [lidar.sink.folder.name for lidar in known]
+    name = sensor_name("lidar", label, known[0].label, taken) if known else "lidar"
+    builder = SweepBuilder(otherwise=model) if known else SweepBuilder(model)
+    return _Lidar(label, builder, Sweeps(trace / name, f"capture {capture.name}"))
+
+
+def _entry(lidar: _Lidar, several: bool) -> dict[str, Any]:
+    """The entry of a lidar in `config.yaml`."""
+    assert lidar.builder.model is not None
+    address = {"address": lidar.label} if several else {}
+    return {"type": "lidar", "args": {"model": lidar.builder.model.name, **address}}
 
 
 class Sweeps:

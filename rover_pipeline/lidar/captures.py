@@ -30,22 +30,20 @@ def metadata_beside(capture: Path) -> list[Path]:
     return [Path(path) for path in resolve_metadata_multi(str(capture))]
 
 
-def sensor_index(described: Sequence[core.SensorInfo], wanted: str | None) -> int:
-    """Number of the sensor that is wanted, by its number or serial number; the only one unless several are there.
+def sensor_numbers(described: Sequence[core.SensorInfo], wanted: str | None) -> list[int]:
+    """Numbers of the sensors that are wanted: one by its number or serial number, or all.
 
     Raises:
-        ValueError: there are several and none is wanted, or there is no such sensor.
+        ValueError: there is no such sensor.
     """
     names = {str(number): number for number in range(len(described))}
     names |= {str(info.sn): number for number, info in enumerate(described) if info.sn}
-    listed = ", ".join(f"{number} = {info.prod_line} {info.sn}" for number, info in enumerate(described))
-    if wanted is None and len(described) == 1:
-        return 0
     if wanted is None:
-        raise ValueError(f"holds {len(described)} sensors; choose one by --sensor: {listed}")
+        return list(range(len(described)))
     if wanted not in names:
+        listed = ", ".join(f"{number} = {info.prod_line} {info.sn}" for number, info in enumerate(described))
         raise ValueError(f"has no sensor {wanted}; it holds {listed}")
-    return names[wanted]
+    return [names[wanted]]
 
 
 def frame_imu(scan: core.LidarFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -65,11 +63,11 @@ def frame_imu(scan: core.LidarFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return stamps[kept].astype("f8"), acc[kept], avel[kept]
 
 
-def imu_packets(capture: Path, metadata: Path | None, index: int = 0) -> Iterator[core.ImuPacket]:
-    """The packets of the IMU of a sensor in a `.pcap`, in order. It raises the errors of ouster-sdk."""
+def imu_packets(capture: Path, metadata: Path | None) -> Iterator[tuple[int, core.ImuPacket]]:
+    """The packets of IMUs in a `.pcap`, in order, with the number of the sensor. It raises the errors of ouster-sdk."""
     for number, packet in open_packet_source(str(capture), **_meta(metadata)):
-        if number == index and isinstance(packet, core.ImuPacket):
-            yield packet
+        if isinstance(packet, core.ImuPacket):
+            yield number, packet
 
 
 def measured(packet: core.ImuPacket) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

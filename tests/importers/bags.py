@@ -131,7 +131,9 @@ def write_all(folder: Path) -> None:
     shutil.move(next(write_ros2(folder / "two", messages).glob("*.db3")), folder / "two.db3")
     shutil.rmtree(folder / "two")
     write_ros2(folder / "packed", messages, "MESSAGE")
+    write_mcap(folder / "several.mcap", several())
     write_capture(folder / "velodyne.pcap")
+    write_capture(folder / "two.pcap", addresses=(201, 202))
 
 
 def as_ros2(bag: Path, folder: Path) -> Path:
@@ -211,18 +213,89 @@ def rig(count: int = 5) -> list[Sent]:
     return sent
 
 
-def write_capture(path: Path, packets: int = 160) -> Path:
-    """A capture of a VLP-16, of packets of 4.8 degrees."""
+#: Sensor that a topic of `several` becomes -> topic, coordinate frame, and where it is on the rig, m, as seen from the
+#: main lidar.
+TOPICS = {
+    "lidar": ("/top/points", "top", (0, 0, 0)), "lidar_rear": ("/rear/points", "rear", (-1, 0, -0.5)),
+    "radar": ("/radar/front/cloud", "radar_front", (2, 0, -1)),
+    "radar_rear": ("/radar/rear/cloud", "radar_rear", (-2, 0, -1)),
+    "camera": ("/camera/front/image/compressed", "cam0", (1, 0, -0.2)),
+    "camera_left": ("/camera/left/image/compressed", "cam1", (1, 0.5, -0.2)),
+    "camera_right": ("/camera/right/image", "cam2", (1, -0.5, -0.2)),
+    "imu": ("/imu/a/data", "imu_a", (0, 0, -0.1)), "imu_b": ("/imu/b/data", "imu_b", (0.3, 0, -0.1)),
+    "gnss": ("/gnss/fix", "antenna", (0, 0, 0.4)),
+}  # fmt: skip
+
+
+def sample(sensor: str, i: int) -> np.ndarray:
+    """What a sensor of `several` measured: points, a picture, both vectors of an IMU, or a position."""
+    random = np.random.default_rng([*sensor.encode(), i])
+    kind = sensor.partition("_")[0]
+    if kind in ("lidar", "radar"):
+        return random.uniform(1, 20, (12 + i + len(sensor), 4)).astype("f4")  # x y z, and intensity or Doppler
+    if kind == "camera":
+        return np.full((16, 40 - 8 * (sensor == "camera_left"), 3), random.integers(20, 230, 3), "u1")
+    return random.uniform(1, 9, 6)
+
+
+def several(count: int = 5) -> list[Sent]:
+    """Messages of a rig with two lidars, two radars, three cameras, two IMUs and a GNSS."""
+    fields = {"lidar": "intensity", "radar": "v_doppler_mps"}
+    tree = [transform(START, "top", frame, xyz, (0, 0, 0, 1)) for _, frame, xyz in TOPICS.values() if frame != "top"]
+    sent = [Sent("/tf_static", "tf2_msgs/msg/TFMessage", START, (tree,))]
+    for i in range(count):
+        for number, (sensor, (topic, frame, _)) in enumerate(TOPICS.items()):
+            if i == count - 1 and sensor in ("lidar_rear", "radar_rear", "imu_b"):
+                continue  # the main ones have most messages
+            stamp, kind, values = (
+                START + i * 100_000_000 + number * 1_000_000,
+                sensor.partition("_")[0],
+                sample(sensor, i),
+            )
+            if kind in fields:
+                names = [*((axis, "<f4") for axis in "xyz"), (fields[kind], "<f4")]
+                points = np.ascontiguousarray(values).view(np.dtype(names))[:, 0]
+                sent.append(cloud(topic, stamp, points, frame=frame))
+            elif kind == "imu":
+                sent.append(imu(topic, stamp, (*values[:3],), frame=frame))
+            elif kind == "gnss":
+                status = ("sensor_msgs/msg/NavSatStatus", (0, 1))
+                cov = np.diag(values[3:]).ravel()
+                sent.append(
+                    Sent(topic, "sensor_msgs/msg/NavSatFix", stamp, (header(stamp, frame), status, *values[:3], cov, 2))
+                )
+            elif topic.endswith("compressed"):
+                jpeg = np.frombuffer(encode(values), "u1")
+                sent.append(Sent(topic, "sensor_msgs/msg/CompressedImage", stamp, (header(stamp, frame), "jpeg", jpeg)))
+                sent.append(
+                    camera_info(topic.replace("image/compressed", "camera_info"), stamp, values.shape[:2], 50 + number)
+                )
+            else:
+                size = values.shape[:2]
+                taken = (header(stamp, frame), *size, "rgb8", 0, 3 * size[1], values.ravel())
+                sent.append(Sent(topic, "sensor_msgs/msg/Image", stamp, taken))
+    return sent
+
+
+def camera_info(topic: str, stamp: int, size: tuple[int, int], focal: float) -> Sent:
+    k, roi = np.array([focal, 0, 12, 0, focal, 8, 0, 0, 1.0]), ("sensor_msgs/msg/RegionOfInterest", (0, 0, 0, 0, False))
+    values = (header(stamp), *size, "plumb_bob", np.zeros(5), k, np.eye(3).ravel(), np.zeros(12), 0, 0, roi)
+    return Sent(topic, "sensor_msgs/msg/CameraInfo", stamp, values)
+
+
+def write_capture(path: Path, packets: int = 160, addresses: Sequence[int] = (201,)) -> Path:
+    """A capture of VLP-16 at addresses 192.168.1.N, of packets of 4.8 degrees. Returns are farther by 2 m for each."""
     data = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1)
-    for i in range(packets):
+    for i, (number, address) in ((i, each) for i in range(packets) for each in enumerate(addresses)):
         clock = int(i * 1327.1)
         payload = b""
         for block in range(12):
-            returns = b"".join(struct.pack("<HB", 500 + lane, lane) for lane in range(32))
+            returns = b"".join(struct.pack("<HB", 500 + 1000 * number + lane, lane) for lane in range(32))
             payload += b"\xff\xee" + struct.pack("<H", (480 * i + 40 * block) % 36000) + returns
         payload += struct.pack("<IBB", clock, 0x37, 0x22)
         udp = struct.pack(">HHHH", 2368, 2368, 8 + len(payload), 0) + payload
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), i, 0, 64, 17, 0, b"\xc0\xa8\x01\xc9", b"\xff" * 4)
+        source = bytes((192, 168, 1, address))
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), i, 0, 64, 17, 0, source, b"\xff" * 4)
         frame = b"\xff" * 6 + b"\x60" * 6 + b"\x08\x00" + ip + udp
         data += struct.pack("<IIII", START // 10**9, clock, len(frame), len(frame)) + frame
     path.write_bytes(data)

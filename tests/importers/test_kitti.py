@@ -37,7 +37,8 @@ CAM = (
     "S_rect_02: 1.242000e+03 3.750000e+02\nR_rect_00: 9.999239e-01 9.837760e-03 -7.445048e-03 -9.869795e-03 "
     "9.999421e-01 -4.278459e-03 7.402527e-03 4.351614e-03 9.999631e-01\nP_rect_02: 7.215377e+02 0.000000e+00 "
     "6.095593e+02 4.485728e+01 0.000000e+00 7.215377e+02 1.728540e+02 2.163791e-01 0.000000e+00 0.000000e+00 "
-    "1.000000e+00 2.745884e-03\n"
+    "1.000000e+00 2.745884e-03\nP_rect_03: 7.215377e+02 0.000000e+00 6.095593e+02 -3.395242e+02 0.000000e+00 "
+    "7.215377e+02 1.728540e+02 2.199936e+00 0.000000e+00 0.000000e+00 1.000000e+00 2.729905e-03\n"
 )
 COUNT = 4
 #: First and last instant of a sweep that looks ahead at 0.02 s.
@@ -76,7 +77,7 @@ def drive(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trace(drive: Path) -> Path:
     out = drive.parent.parent / "trace"
-    assert import_kitti(drive, out) == {"lidar": 3, "camera": 4, "_reference": 5, "imu": 5}
+    assert import_kitti(drive, out) == {"lidar": 3, "camera": 4, "camera_03": 4, "_reference": 5, "imu": 5}
     return out
 
 
@@ -165,8 +166,21 @@ def test_the_imu_is_where_the_calibration_says_and_measures_gravity(trace: Path)
     assert np.linalg.norm(acc, axis=1).mean() == pytest.approx(9.81, rel=0.1)
 
 
+def test_every_camera_of_a_drive_is_a_sensor_with_its_lens_and_its_place(trace: Path) -> None:
+    grey = pictures(COUNT, 375, 1242)[..., 0]
+    for number in range(COUNT):
+        picture = Sensor(trace / "camera_03").channel("video.avi").read(number, number + 1)[0]
+        np.testing.assert_allclose(picture[..., 1], grey[number], atol=4)
+    config = yaml.safe_load((trace / "config.yaml").read_text())
+    assert [config[name]["args"]["folder"] for name in ("camera", "camera_03")] == ["image_02", "image_03"]
+    places = [np.array(config["rig"][name]["translation"]) for name in ("camera", "camera_03")]
+    # The stereo pair of KITTI: 0.53 m apart, the third camera to the right of the second one.
+    assert places[0][1] - places[1][1] == pytest.approx(0.533, abs=2e-3)
+    assert json.loads((trace / "camera_03" / "camera.json").read_text())["fx"] == 721.5377
+
+
 def test_the_camera_asked_for_is_taken(drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_kitti(drive, tmp_path / "trace", camera="image_03")
+    assert "camera_02" not in import_kitti(drive, tmp_path / "trace", camera="image_03")
     assert "image_02 is left out" in capsys.readouterr().err
     picture = Sensor(tmp_path / "trace" / "camera").channel("video.avi").read(0, 1)[0]
     np.testing.assert_allclose(picture[..., 1], pictures(1, 375, 1242)[0][..., 0], atol=4)

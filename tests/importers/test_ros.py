@@ -47,7 +47,7 @@ def points(count: int, dtype: np.dtype[Any] = XYZ, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("embag.bag", {"lidar": 5, "_reference": 5}),
+        ("embag.bag", {"lidar": 5, "lidar_base_scan": 5, "_reference": 5}),
         ("rl_test2.bag", {"imu": 3061, "_reference": 3060}),
         ("imutools_ardrone_imu.bag", {"imu": 4308}),
         ("ti_mmwave_radar_imu.bag", {"radar": 412, "imu": 8270}),
@@ -336,10 +336,15 @@ def test_a_topic_is_chosen_by_name_and_an_unknown_one_is_named_with_the_nearest(
         for each in (cloud("/a", START + i * TENTH, points(4)), cloud("/b", START + i * TENTH, points(5)))
     ]
     bag = bags.write_ros1(tmp_path / "a.bag", sent)
-    _, lines = taken(bag, tmp_path / "one")
-    assert any("left out: /b: the lidar is /a; --topic lidar=/b takes it" in line for line in lines)
-    taken(bag, tmp_path / "two", topics=["lidar=b"])
+    assert taken(bag, tmp_path / "one")[0] == {"lidar": 3, "lidar_b": 3}
+    samples, lines = taken(bag, tmp_path / "two", topics=["lidar=b"])
+    assert samples == {"lidar": 3}
+    assert any("left out: /a: the lidar is /b; --topic lidar=/a takes it" in line for line in lines)
     assert Sensor(tmp_path / "two" / "lidar").channel("count").read().tolist() == [5, 5, 5]
+    taken(bag, tmp_path / "both", topics=["lidar=/b", "lidar=/a"])
+    assert Sensor(tmp_path / "both" / "lidar_a").channel("count").read().tolist() == [4, 4, 4]
+    with pytest.raises(ConfigError, match=r"/a was given before"):
+        taken(bag, tmp_path / "three", topics=["lidar=/a", "lidar=/a"])
     with pytest.raises(ConfigError, match=r"has no topic /bb; did you mean '/b'"):
         taken(bag, tmp_path / "three", topics=["lidar=/bb"])
     with pytest.raises(ConfigError, match=r"is a sensor_msgs/PointCloud2 .*which is no imu"):

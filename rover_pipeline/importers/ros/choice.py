@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.ros.layouts import DOPPLER, find_field, time_fields
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
 from rover_pipeline.importers.ros.survey import ENCODINGS, TF, Topic, is_imu_packets
@@ -32,66 +33,131 @@ _METADATA = ("beam_altitude_angles", "lidar_data_format")
 _NO_PICTURE = ("16UC1", "32FC1", "mono16", "16SC1", "32SC1", "64FC1")
 
 
+#: Frames of the world (REP 105), in which maps are published that are made of other clouds.
+_WORLD = ("map", "odom", "earth", "world")
+#: Roles that one topic plays. Each of the others is played by all that can.
+_SINGLE = ("reference", "camera_info")
+
+
 class Choice(NamedTuple):
-    """Attributes: topics: role -> topic; left: topic -> why it is left out."""
+    """What topics become.
+
+    Attributes:
+        topics: sensor, or `reference` -> topic; the main sensor of a role has the name of the role.
+        roles: sensor -> its role.
+        lenses: camera -> its CameraInfo.
+        left: topic -> why it is left out.
+    """
 
     topics: dict[str, Topic]
+    roles: dict[str, str]
+    lenses: dict[str, Topic]
     left: dict[str, str]
 
 
 def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool = False) -> Choice:
-    """The topic of each role.
+    """The topics of each role: all that can play it, and one reference.
 
-    Of several topics that can play a role, the best one is taken: for the lidar the packets of an Ouster, then the
+    The main sensor of a role is of the best topic: for the lidar the packets of an Ouster, then the
     cloud whose points have times or rings, then packets of others, then any cloud, then a laser scan; for the camera
     compressed pictures, then the topic with most bytes; for the IMU one that is no packets; for the reference a topic
-    that is called truth. Among equals it is the one with most messages, then the first by its name.
+    that is called truth. Among equals it is the one with most messages, then the first by its name. A topic that is
+    another form of one that is taken, such as the packets that a cloud is made of, is left out.
 
     Args:
-        wanted: `ROLE=TOPIC` of `--topic`; `ROLE=` leaves a role out.
+        wanted: `ROLE=TOPIC` of `--topic`, of which a role has only the topics that are given for it; `ROLE=` leaves a
+            role out.
         described: whether the metadata of an Ouster is given; else a topic must have it.
 
     Raises:
         ConfigError: a role or a topic is not known, or the topic cannot play the role.
     """
     asked = _parse(topics, wanted, described)
+    given = {name for names in asked.values() for name in names}
     left: dict[str, str] = {}
     candidates: dict[str, list[Topic]] = {role: [] for role in ROLES}
     for topic in topics.values():
         if problem := _unreadable(topic) or _undescribed(topic, topics, described):
             left[topic.name] = problem
+        elif topic.name in given:
+            continue
         elif (role := _role(topic)) in candidates:
             candidates[role].append(topic)
         elif role != "tf":
             left[topic.name] = role
-    chosen: dict[str, Topic] = {}
-    for role, names in candidates.items():
-        if role in asked:
-            if asked[role] is not None:
-                chosen[role] = topics[asked[role] or ""]
-        elif role != "camera_info" and names:
-            chosen[role] = min(names, key=_order(role))
-    if "camera_info" not in asked and (info := _info_of(candidates["camera_info"], chosen.get("camera"))):
-        chosen["camera_info"] = info
-    used = {topic.name for topic in chosen.values()}
-    for role, names in candidates.items():
-        for topic in names:
-            if topic.name not in used:
-                taken = chosen.get(role)
-                why = f"the {role} is {taken.name}" if taken else f"no {role} was asked for"
+    sensors: dict[str, Topic] = {}
+    roles: dict[str, str] = {}
+    for role, found in candidates.items():
+        if role == "camera_info":
+            continue
+        ordered = [topics[name] for name in asked[role]] if role in asked else sorted(found, key=_order(role))
+        for topic in ordered[: 1 if role in _SINGLE else None]:
+            taken = [sensors[name] for name, played in roles.items() if played == role]
+            if taken and role not in asked and (why := _redundant(topic, taken, topics)):
                 left[topic.name] = f"{why}; --topic {role}={topic.name} takes it instead"
-    return Choice(chosen, {name: why for name, why in left.items() if name not in used})
+                continue
+            name = sensor_name(role, _label(topic), _label(taken[0]), sensors) if taken else role
+            sensors[name], roles[name] = topic, role
+    lenses = _lenses(candidates["camera_info"], sensors, roles)
+    if "camera_info" in asked:
+        lenses = lenses | {"camera": topics[asked["camera_info"][0]]} if asked["camera_info"] else {}
+    used = {topic.name for topic in (*sensors.values(), *lenses.values())}
+    for role, found in candidates.items():
+        for topic in found:
+            if topic.name not in used | left.keys():
+                first = lenses.get("camera") if role == "camera_info" else sensors.get(role)
+                why = f"the {role} is {first.name}" if first else f"no {role} was asked for"
+                left[topic.name] = f"{why}; --topic {role}={topic.name} takes it instead"
+    return Choice(sensors, roles, lenses, {name: why for name, why in left.items() if name not in used})
 
 
-def metadata_of(topics: Mapping[str, Topic], packets: Topic) -> str:
-    """The metadata of the sensor that packets are of: from their namespace, or the only one there is; else empty."""
+def namespace(topic: Topic) -> str:
+    """The name of a topic without its last part, which all topics of a driver share."""
+    return topic.name.rpartition("/")[0]
+
+
+def _label(topic: Topic) -> str:
+    """The name of a topic without what image_transport adds for compressed pictures."""
+    return topic.name.removesuffix("/compressed") if topic.type == "sensor_msgs/CompressedImage" else topic.name
+
+
+def _redundant(topic: Topic, taken: Sequence[Topic], topics: Mapping[str, Topic]) -> str:
+    """Why a topic is no sensor of its own beside those that are taken; empty where it is one."""
+    if len(taken) >= MAX_SENSORS:
+        return f"there are {MAX_SENSORS} before it, and a trace has no more of a kind"
+    if topic.type == "sensor_msgs/PointCloud2" and topic.frame in _WORLD:
+        return f"its frame {topic.frame!r} is the world's, so it is a map and no sweep"
+    for each in taken:
+        # Drivers publish packets, clouds and scans of one sensor in its frame; those of Ouster in one namespace.
+        beside = {topic.type, each.type} & {*PACKETS} and namespace(topic) == namespace(each) != ""
+        if topic.type != each.type and (beside or _label(topic) == _label(each) or _same_frame(topic, each)):
+            return f"it is another form of {each.name}"
+    if topic.type in PACKETS and not metadata_of(topics, topic, own=True):
+        return "packets of an Ouster, whose metadata no std_msgs/String topic in their namespace has"
+    return ""
+
+
+def _same_frame(topic: Topic, other: Topic) -> bool:
+    return topic.type in ROLES["lidar"] and topic.frame == other.frame != ""
+
+
+def _lenses(candidates: Sequence[Topic], sensors: Mapping[str, Topic], roles: Mapping[str, str]) -> dict[str, Topic]:
+    cameras = {name: topic for name, topic in sensors.items() if roles[name] == "camera"}
+    found = {name: _info_of(candidates, topic) for name, topic in cameras.items()}
+    return {name: info for name, info in found.items() if info}
+
+
+def metadata_of(topics: Mapping[str, Topic], packets: Topic, own: bool = False) -> str:
+    """The metadata of the sensor that packets are of: from their namespace, or, unless `own`, the only one there is.
+
+    It is empty where there is none.
+    """
     found = {}
     for topic in topics.values():
         text = topic.first.get("data") if topic.type == "std_msgs/String" else None
         if isinstance(text, str) and text.lstrip().startswith("{") and any(key in text for key in _METADATA):
-            found[topic.name.rpartition("/")[0]] = text
-    namespace = packets.name.rpartition("/")[0]
-    return found.get(namespace) or (next(iter(found.values())) if len(found) == 1 else "")
+            found[namespace(topic)] = text
+    return found.get(namespace(packets)) or (next(iter(found.values())) if len(found) == 1 and not own else "")
 
 
 def _undescribed(topic: Topic, topics: Mapping[str, Topic], described: bool) -> str:
@@ -103,18 +169,19 @@ def _undescribed(topic: Topic, topics: Mapping[str, Topic], described: bool) -> 
     )
 
 
-def _parse(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool) -> dict[str, str | None]:
-    asked: dict[str, str | None] = {}
+def _parse(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool) -> dict[str, list[str]]:
+    """Role -> the topics that are given for it."""
+    asked: dict[str, list[str]] = {}
     for each in wanted:
         role, equals, name = each.partition("=")
         if not equals:
             raise ConfigError(f"--topic {each}: must be ROLE=TOPIC, such as lidar=/points; roles: {', '.join(ROLES)}")
         if role not in ROLES:
             raise ConfigError(f"--topic {each}: no sensor is called {role!r}; {did_you_mean(role, ROLES)}")
-        if role in asked:
+        if role in asked and (role in _SINGLE or not (name and asked[role])):
             raise ConfigError(f"--topic {each}: {role} was given before; a trace holds one")
         if not name:
-            asked[role] = None
+            asked[role] = []
             continue
         name = name if name in topics or f"/{name}" not in topics else f"/{name}"
         if name not in topics:
@@ -128,7 +195,9 @@ def _parse(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool) 
                 f"--topic {each}: is a {topic.type} {held}, which is no {role}; that takes {', '.join(ROLES[role])}"
                 + (" with a Doppler velocity" if role == "radar" else "")
             )
-        asked[role] = name
+        if name in (known for names in asked.values() for known in names):
+            raise ConfigError(f"--topic {each}: {name} was given before")
+        asked.setdefault(role, []).append(name)
     return asked
 
 
@@ -184,10 +253,8 @@ def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
     return orders.get(role, lambda topic: (-topic.count, topic.name))
 
 
-def _info_of(candidates: Sequence[Topic], camera: Topic | None) -> Topic | None:
-    """The CameraInfo of the camera: that in its namespace, or of its frame. Any other would be of another camera."""
-    if camera is None:
-        return None
+def _info_of(candidates: Sequence[Topic], camera: Topic) -> Topic | None:
+    """The CameraInfo of a camera: that in its namespace, or of its frame. Any other would be of another camera."""
     parts = camera.name.strip("/").split("/")
 
     def shared(topic: Topic) -> int:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.format.sensor import TS
-from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, from_rig, in_rig
 from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
+from rover_pipeline.importers.ros.choice import Choice, namespace
 from rover_pipeline.importers.ros.frames import FrameTree, pose_matrix
+from rover_pipeline.importers.ros.messages import PACKETS
 from rover_pipeline.importers.ros.sinks import BatchSink
-from rover_pipeline.importers.ros.survey import Topic
 from rover_pipeline.numerics.linear import matmul
 
 
@@ -52,27 +53,41 @@ class ReferenceSink(BatchSink):
         )
 
 
-def mounts(frames: FrameTree, topics: dict[str, Topic]) -> tuple[dict[str, Any], list[str]]:
-    """The section `rig`: sensor -> its pose in the lidar frame; and which sensors `tf` does not connect to the lidar.
-
-    Args:
-        topics: sensor -> the topic that it comes from.
-    """
+def mounts(frames: FrameTree, choice: Choice) -> tuple[dict[str, Any], list[str]]:
+    """The section `rig`: sensor -> its pose in the frame of the main lidar; and which `tf` does not connect to it."""
     rig, notes = {}, []
-    lidar = topics.get("lidar")
-    for sensor in ("radar", "camera", "imu"):
-        topic = topics.get(sensor)
-        if topic is None or lidar is None or not frames.parents:
+    lidar = choice.topics.get("lidar")
+    for sensor, topic in choice.topics.items():
+        if topic is lidar or lidar is None or choice.roles[sensor] == "reference" or not frames.parents:
+            continue
+        if {topic.type, lidar.type} <= {*PACKETS} and namespace(topic) != namespace(lidar):
+            if choice.roles[sensor] == "lidar":  # the frame that drivers name by default would be that of both
+                notes.append(f"{sensor}: packets name no coordinate frame: no extrinsics")
             continue
         pose = frames.between(lidar.frame, topic.frame)
         if pose is None:
             notes.append(f"{sensor}: tf does not connect {topic.frame!r} to the lidar's {lidar.frame!r}: no extrinsics")
             continue
-        if sensor == "camera" and _is_optical(topic.frame):
+        if choice.roles[sensor] == "camera" and _is_optical(topic.frame):
             pose = matmul(pose, OPTICAL_FROM_CAMERA)
         # Without the last digits, in which the results of two processors may differ. -0.0 becomes 0.0.
         rig[sensor] = in_rig(np.round(pose, 9) + 0.0)
     return rig, notes
+
+
+def with_imu(rig: dict[str, Any], choice: Choice, imu: str, mount: dict[str, Any]) -> None:
+    """Add the pose of the IMU of an Ouster to a section `rig` that has none, where that of its lidar is known.
+
+    Args:
+        mount: its pose in the frame of its own lidar, which is the one in its namespace.
+    """
+    ours = [name for name, topic in choice.topics.items() if choice.roles[name] == "lidar" and topic.type in PACKETS]
+    beside = [name for name in ours if namespace(choice.topics[name]) == namespace(choice.topics[imu])]
+    lidar = next(iter(beside or (ours if len(ours) == 1 else [])), "")
+    if lidar == "lidar":
+        rig.setdefault(imu, mount)
+    elif lidar in rig and imu not in rig:
+        rig[imu] = in_rig(matmul(from_rig(rig[lidar]), from_rig(mount)))
 
 
 def _is_optical(frame: str) -> bool:

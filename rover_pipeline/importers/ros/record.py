@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,12 +20,12 @@ from rover_pipeline.importers.ahead import THREADS, InOrder
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of
+from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, namespace
 from rover_pipeline.importers.ros.clock import Stamps, choose_stamps
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
 from rover_pipeline.importers.ros.pictures import CameraSink, lens_of
-from rover_pipeline.importers.ros.poses import ReferenceSink, mounts
+from rover_pipeline.importers.ros.poses import ReferenceSink, mounts, with_imu
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
@@ -35,8 +36,6 @@ from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import is_set
 
 Times = Literal["auto", "header", "bag"]
-#: Roles that are no sensors of their own.
-_BESIDE = ("camera_info",)
 _MB = 1_000_000  # Layout.
 #: Of the topics that are left out, as many are listed one by one. Layout.
 _LISTED = 20
@@ -46,7 +45,7 @@ class Options(NamedTuple):
     """Options of the import.
 
     Attributes:
-        topics: `ROLE=TOPIC`, as on the command line.
+        topics: `ROLE=TOPIC`, as on the command line: a role that is named has these topics only.
         times: `auto`: header stamps where they are good; `header`, `bag`: these only.
         partial: use what is whole of damaged bags.
         approaching: Doppler velocities of the radar are positive where a target approaches.
@@ -62,10 +61,19 @@ class Options(NamedTuple):
     metadata: Path | None = None
 
 
+#: Stream, number of the message in the order of times, and its data.
+_Item = tuple["_Stream", int, memoryview]
+
+
 @dataclass
 class _Stream:
-    """One topic on its way into a sensor: messages go to the sink in the order of their times."""
+    """One topic on its way into a sensor: messages go to the sink in the order of their times.
 
+    Attributes:
+        failed: why a sensor that is not the main one of its role cannot be made: it is left out.
+    """
+
+    sensor: str
     role: str
     topic: Topic
     stamps: Stamps
@@ -75,44 +83,62 @@ class _Stream:
     next: int = 0
     waiting: dict[int, bytes] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    ahead: InOrder[tuple[int, memoryview], Any] | None = None
+    failed: str = ""
 
-    def take(self, message: Message, pool: Executor) -> None:
+    def take(self, message: Message, ahead: InOrder[_Item, Any]) -> None:
         rank = int(self.stamps.rank[self.number])
         self.number += 1
-        if rank < 0:
+        if rank < 0 or self.failed:
             return
         if rank != self.next:
             self.waiting[rank] = bytes(message.data)
             return
-        self._put(message.data, pool)
+        self._put(message.data, ahead)
         while self.next in self.waiting:
-            self._put(memoryview(self.waiting.pop(self.next)), pool)
+            self._put(memoryview(self.waiting.pop(self.next)), ahead)
 
-    def finish(self) -> None:
-        """Add the messages that threads are at work on."""
-        if self.ahead:
-            self.ahead.finish()
+    def close(self) -> None:
+        """Make the sensor complete, or remove it where it cannot be made."""
+        try:
+            self.sink.close()
+        except FormatError as error:
+            self.fail(error)
+        if not self.sink.count and self.damaged and self.sensor != self.role:
+            self.failed = self.failed or self.damaged[0]
+        if self.failed:
+            shutil.rmtree(self.sink.folder, ignore_errors=True)
 
-    def _put(self, data: memoryview, pool: Executor) -> None:
-        item = (self.next, data)
+    def _put(self, data: memoryview, ahead: InOrder[_Item, Any]) -> None:
+        item = (self, self.next, data)
         self.next += 1
         if self.sink.heavy and self.sink.ready:
-            self.ahead = self.ahead or InOrder(pool, self._add)
-            self.ahead.put(item, self._prepared, 2 * len(data))
+            ahead.put(item, _prepared, 2 * len(data))
         else:
-            self._add(item, lambda: self._prepared(item))
+            _add(item, lambda: _prepared(item))
 
-    def _prepared(self, item: tuple[int, memoryview]) -> Any:
-        number, data = item
-        return self.sink.prepare(self.decoder.decode(self.topic.type, data), number)
+    def fail(self, error: FormatError) -> None:
+        """Raises the error where the sensor is the main one of its role."""
+        if self.sensor == self.role:
+            raise error
+        self.failed = self.failed or short_text(error, 300)
 
-    def _add(self, item: tuple[int, memoryview], prepared: Callable[[], Any]) -> None:
-        ns = int(self.stamps.ns[item[0]])
-        try:
-            self.sink.add_exact(ns, prepared())
-        except ValueError as error:
-            self.damaged.append(f"the message at {ns / 1e9:.6f} s {error}")
+
+def _prepared(item: _Item) -> Any:
+    stream, number, data = item
+    return stream.sink.prepare(stream.decoder.decode(stream.topic.type, data), number)
+
+
+def _add(item: _Item, prepared: Callable[[], Any]) -> None:
+    stream, number, _ = item
+    ns = int(stream.stamps.ns[number])
+    if stream.failed:
+        return
+    try:
+        stream.sink.add_exact(ns, prepared())
+    except ValueError as error:
+        stream.damaged.append(f"the message at {ns / 1e9:.6f} s {error}")
+    except FormatError as error:
+        stream.fail(error)
 
 
 def import_bags(
@@ -154,7 +180,7 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
             found = survey(recording, count)
             choice = choose_topics(found.topics, options.topics, options.metadata is not None)
             notes = recording.problems()
-            if not set(choice.topics) - set(_BESIDE):
+            if not choice.topics:
                 for name, why in choice.left.items():
                     if found.topics[name].type in PACKETS:
                         raise FormatError(f"{where}: {name}: {why}")
@@ -166,20 +192,25 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         samples: dict[str, int] = {}
         sensors: dict[str, Any] = {}
         for stream in streams:
-            stream.sink.close()
+            stream.close()
+            if stream.failed:
+                choice.left[stream.topic.name] = stream.failed
+                del choice.topics[stream.sensor]
+                continue
             notes += _remarks(stream, where, options)
             if stream.sink.count:
                 samples[stream.sink.folder.name] = stream.sink.count
                 if stream.role != "reference":
-                    sensors[stream.role] = {"type": stream.role, "args": {"topic": stream.topic.name}}
+                    sensors[stream.sensor] = {"type": stream.role, "args": {"topic": stream.topic.name}}
         if not samples:
             raise FormatError(f"{where}: no message of {', '.join(choice.topics)} could be used: {'; '.join(notes)}")
-        notes += _lens(trace, choice, streams)
-        rig, missing = mounts(found.frames, choice.topics)
+        streams = [stream for stream in streams if not stream.failed]
+        notes += [line for stream in streams for line in _lens(trace, choice, stream)]
+        rig, missing = mounts(found.frames, choice)
         notes += missing
-        ours = next((stream.sink for stream in streams if stream.role == "imu" and stream.topic.type in PACKETS), None)
-        if ours is not None and choice.topics["lidar"].type in PACKETS:
-            rig.setdefault("imu", ours.mount)  # type: ignore[attr-defined]
+        for stream in streams:
+            if stream.role == "imu" and stream.topic.type in PACKETS:
+                with_imu(rig, choice, stream.sensor, stream.sink.mount)  # type: ignore[attr-defined]
         left = [f"left out: {name}: {why}" for name, why in sorted(choice.left.items())]
         for line in [*notes, *left[:_LISTED]]:
             say(line)
@@ -210,7 +241,7 @@ def _in_megabytes(advance: Callable[[int], object]) -> Callable[[int], object]:
 def _streams(
     trace: Path, found: Survey, choice: Choice, options: Options, bags: Sequence[Path], where: str
 ) -> list[_Stream]:
-    topics = {role: topic for role, topic in choice.topics.items() if role not in _BESIDE}
+    topics = choice.topics
     times: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     whole: dict[str, np.ndarray] = {}
     for topic in topics.values():
@@ -224,19 +255,19 @@ def _streams(
     packets = [topic.name for topic in topics.values() if topic.type in PACKETS]
     stamps = choose_stamps(times, options.times, first, packets)
     streams = []
-    for role, topic in topics.items():
+    for sensor, topic in topics.items():
         chosen = stamps[topic.name]
         rank = np.full(topic.count, -1, "i8")
         rank[whole[topic.name]] = chosen.rank
         chosen = chosen._replace(rank=rank)
-        sink = _sink(trace, role, topic, chosen, found, choice, options, bags)
-        streams.append(_Stream(role, topic, chosen, sink, Decoder(topic.encoding)))
+        sink = _sink(trace, sensor, topic, chosen, found, choice, options, bags)
+        streams.append(_Stream(sensor, choice.roles[sensor], topic, chosen, sink, Decoder(topic.encoding)))
     return streams
 
 
 def _sink(
     trace: Path,
-    role: str,
+    sensor: str,
     topic: Topic,
     stamps: Stamps,
     found: Survey,
@@ -244,31 +275,38 @@ def _sink(
     options: Options,
     bags: Sequence[Path],
 ) -> Sink:
-    source = f"ROS topic {topic.name}"
+    source, folder, role = f"ROS topic {topic.name}", trace / sensor, choice.roles[sensor]
     if topic.type in PACKETS:
-        return _ouster(trace / role, role, topic, found, options, source)
+        return _ouster(folder, role, topic, found, choice, options, source)
     if role == "imu":
-        return ImuSink(trace / role)
+        return ImuSink(folder)
     if role == "gnss":
-        return GnssSink(trace / role)
+        return GnssSink(folder)
     if role == "camera":
-        return CameraSink(trace / role)
+        return CameraSink(folder)
     if role == "radar":
-        return RadarSink(trace / role, topic.points, topic.fields, -1.0 if options.approaching else 1.0, source)
+        return RadarSink(folder, topic.points, topic.fields, -1.0 if options.approaching else 1.0, source)
     if role == "reference":
         return _reference(trace, topic, found, choice, options, bags)
     if topic.type == "velodyne_msgs/VelodyneScan":
-        return PacketSink(trace / role, options.model, source)
+        return PacketSink(folder, options.model, source, main=sensor == role)
     period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
     kinds = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink, **dict.fromkeys(LIVOX, LivoxSink)}
-    return kinds[topic.type](trace / role, period, stamps.source == "header", source)
+    return kinds[topic.type](folder, period, stamps.source == "header", source)
 
 
-def _ouster(folder: Path, role: str, topic: Topic, found: Survey, options: Options, source: str) -> Sink:
-    """The sink of packets of an Ouster. Its metadata is there: the topic was chosen for that."""
+def _ouster(
+    folder: Path, role: str, topic: Topic, found: Survey, choice: Choice, options: Options, source: str
+) -> Sink:
+    """The sink of packets of an Ouster. Its metadata is there: the topic was chosen for that.
+
+    A file is of the main lidar, and of packets in other namespaces that have none of their own.
+    """
     make = load("rover_pipeline.importers.ros.ouster:sink_of")
-    text = "" if options.metadata else metadata_of(found.topics, topic)
-    sink: Sink = make(folder, role, options.metadata, text, source)
+    other = namespace(topic) != namespace(choice.topics.get("lidar", topic))
+    own = metadata_of(found.topics, topic, own=True) if other else ""
+    text = own if own or options.metadata else metadata_of(found.topics, topic)
+    sink: Sink = make(folder, role, None if own else options.metadata, text, source)
     return sink
 
 
@@ -289,12 +327,12 @@ def _reference(
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
     wanted = {stream.topic.name: stream for stream in streams}
     with ThreadPoolExecutor(THREADS) as pool:
+        ahead = InOrder[_Item, Any](pool, _add)  # of all topics, so that memory does not depend on their number
         for message in recording.messages(wanted=wanted, advance=advance):
             stream = wanted.get(message.topic)
             if stream is not None and stream.number < stream.topic.count:
-                stream.take(message, pool)
-        for stream in streams:
-            stream.finish()
+                stream.take(message, ahead)
+        ahead.finish()
 
 
 def _remarks(stream: _Stream, where: str, options: Options) -> list[str]:
@@ -312,22 +350,24 @@ def _remarks(stream: _Stream, where: str, options: Options) -> list[str]:
     return [head, *(f"{stream.topic.name}: {line}" for line in lines)]
 
 
-def _lens(trace: Path, choice: Choice, streams: Sequence[_Stream]) -> list[str]:
-    sink = next((stream.sink for stream in streams if isinstance(stream.sink, CameraSink)), None)
-    if sink is None or sink.size is None:
+def _lens(trace: Path, choice: Choice, stream: _Stream) -> list[str]:
+    """Write the lens of a camera, where its CameraInfo is known, and return what the user should know of it."""
+    sink, camera = stream.sink, stream.sensor
+    if not isinstance(sink, CameraSink) or sink.size is None:
         return []
-    info = choice.topics.get("camera_info")
+    info = choice.lenses.get(camera)
     if info is None:
-        return ["camera: no CameraInfo is beside its topic: no camera.json (--topic camera_info=TOPIC names one)"]
-    lens, note = lens_of(info.first, sink.size, "rect" in choice.topics["camera"].name)
+        asked = " (--topic camera_info=TOPIC names one)" if camera == "camera" else ""
+        return [f"{camera}: no CameraInfo is beside its topic: no camera.json{asked}"]
+    lens, note = lens_of(info.first, sink.size, "rect" in stream.topic.name)
     if lens is not None:
-        describe_lens(trace / "camera", lens)
+        describe_lens(trace / camera, lens)
         note = note or f"intrinsics of {info.name}"
-    return [f"camera: {note}"]
+    return [f"{camera}: {note}"]
 
 
 def _described(streams: Sequence[_Stream]) -> dict[str, dict[str, str]]:
     return {
-        stream.role: {"topic": stream.topic.name, "type": stream.topic.type, "times": stream.stamps.source}
+        stream.sensor: {"topic": stream.topic.name, "type": stream.topic.type, "times": stream.stamps.source}
         for stream in streams
     }

@@ -21,8 +21,8 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorW
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
 from rover_pipeline.importers.tuning import TUNING
 
-#: Samples that are written at once. Schedule.
-_BATCH = 4096
+#: Samples, and numbers in the largest channel of a radar, that are written at once. Schedule.
+_BATCH, _MAX_NUMBERS = 4096, 1 << 22
 
 
 class Sink(ABC):
@@ -79,6 +79,8 @@ class BatchSink(Sink):
 
     #: What each channel is, of which a sensor may have only some.
     specs: ClassVar[dict[str, ChannelSpec]] = {}
+    #: Samples that are written at once.
+    batch = _BATCH
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -89,7 +91,7 @@ class BatchSink(Sink):
         # The arrays of a message are views into the chunk of the bag that it came in, which they would keep in memory.
         self._rows.append(tuple(each.copy() if isinstance(each, np.ndarray) else each for each in row))
         self.count += 1
-        if len(self._rows) >= _BATCH:
+        if len(self._rows) >= self.batch:
             self._flush()
 
     def close(self) -> None:
@@ -172,9 +174,9 @@ class GnssSink(BatchSink):
     specs: ClassVar[dict[str, ChannelSpec]] = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
-        "position": raw(
-            "f8", (3,), "Latitude and longitude, degrees, and height above the ellipsoid, m, WGS 84. [llh]"
-        ),
+        "lat": raw("f8", (), "Latitude, degrees, WGS 84."),
+        "lon": raw("f8", (), "Longitude, degrees, WGS 84."),
+        "alt": raw("f8", (), "Height above the ellipsoid, m, WGS 84."),
         "cov": raw("f4", (3, 3), "Covariance of the position, m2; NaN where unknown. [east-north-up, east-north-up]"),
         "status": raw("i1", (), "-1 no fix, 0 a fix, 1 with satellite corrections, 2 with those of a ground station."),
     }
@@ -190,7 +192,7 @@ class GnssSink(BatchSink):
         return {
             TS: np.array([row[0] for row in rows]),
             VALID: ((status >= 0) & np.isfinite(position).all(axis=1)).astype("u1"),
-            "position": position,
+            **dict(zip(("lat", "lon", "alt"), position.T, strict=True)),
             "cov": np.array([row[2] for row in rows], "f4").reshape(-1, 3, 3),
             "status": status,
         }
@@ -209,6 +211,7 @@ class RadarSink(BatchSink):
         self._doppler = find_field(fields, DOPPLER)
         self._strength = find_field(fields, (*SNR, *STRENGTH))
         self._places, self._sign, self._source = max(places, 1), sign, source
+        self.batch = max(1, min(_BATCH, _MAX_NUMBERS // (3 * self._places)))
         self._speeds: set[float] = set()
         self._points = 0
         is_snr = self._strength in SNR

@@ -184,11 +184,15 @@ class ScanSink(SweepSink):
 
 
 class PacketSink(Sink):
-    """`velodyne_msgs/VelodyneScan`: packets, whatever part of a revolution a message has."""
+    """`velodyne_msgs/VelodyneScan`: packets, whatever part of a revolution a message has.
 
-    def __init__(self, folder: Path, model: Model | None, source: str) -> None:
+    Args:
+        model: the lidar that the user names; main: whether it is that one, whatever the packets say.
+    """
+
+    def __init__(self, folder: Path, model: Model | None, source: str, *, main: bool = True) -> None:
         super().__init__(folder)
-        self._builder = SweepBuilder(model)
+        self._builder = SweepBuilder(model) if main else SweepBuilder(otherwise=model)
         self._sweeps = Sweeps(folder, source)
 
     def add(self, ts: float, prepared: dict[str, Any]) -> None:
