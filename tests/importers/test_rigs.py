@@ -170,6 +170,7 @@ def test_a_further_topic_that_cannot_be_decoded_is_omitted_by_name_and_a_damaged
     strange = [cloud("/points", START + i * TENTH, rings) for i in range(9)]
     packet = ("velodyne_msgs/msg/VelodynePacket", (("builtin_interfaces/msg/Time", (0, 0)), np.zeros(1206, "u1")))
     scans = [(START + i * TENTH, (header(START + i * TENTH, "velodyne"), [packet] * 40)) for i in range(3)]
+    strange += [cloud("/empty/points", START + i * TENTH, np.zeros(5, XYZ), frame="empty") for i in range(3)]
     strange += [Sent("/old/packets", "velodyne_msgs/msg/VelodyneScan", *each) for each in scans]
     bag = bags.write_mcap(tmp_path / "a.mcap", [*good, *film, *strange])
     samples, lines = taken(bag, tmp_path / "trace", topics=["camera=/front/image", "camera=/left/image/compressed"])
@@ -177,6 +178,7 @@ def test_a_further_topic_that_cannot_be_decoded_is_omitted_by_name_and_a_damaged
     why = {line.split(": ")[1]: line for line in lines if line.startswith("left out")}
     assert "is a picture of the format 'h264'; JPEG and PNG can be read" in why["/left/image/compressed"]
     assert "packets of the unknown product 0x0" in why["/old/packets"]
+    assert why["/empty/points"].endswith("it holds no sample")
     assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["camera", "config.yaml", "lidar"]
     assert config_of(tmp_path / "trace").keys() == {"lidar", "camera", "imported"}
     damaged = [_picture("/left/image/compressed", i, "jpeg", b"\xff\xd8" if i == 2 else None) for i in range(4)]

@@ -103,8 +103,8 @@ class _Stream:
             self.sink.close()
         except FormatError as error:
             self.fail(error)
-        if not self.sink.count and self.damaged and self.sensor != self.role:
-            self.failed = self.failed or self.damaged[0]
+        if not self.sink.count and self.sensor != self.role:
+            self.failed = self.failed or next(iter(self.damaged), "it holds no sample")
         if self.failed:
             shutil.rmtree(self.sink.folder, ignore_errors=True)
 
