@@ -212,7 +212,7 @@ def test_presets_have_the_rates_and_shapes_of_the_real_data_set(preset: str) -> 
     assert (rig.beams.count, rig.preset.columns, rig.preset.lidar_rate) == (128, 2048, 10)
     assert rig.preset.radar.shape == (64, 3, 4, 256) and rig.preset.radar.words == 512
     assert rig.preset.radar.frame_period == 50.0 and rig.preset.radar.duration < 0.05
-    assert (rig.lens.width, rig.lens.height, rig.preset.camera_rate) == (1920, 1080, 30.0)
+    assert (rig.lens().width, rig.lens().height, rig.preset.camera_rate) == (1920, 1080, 30.0)
     assert rig.preset.imu_rate == 100.0
 
 
