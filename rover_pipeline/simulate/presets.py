@@ -61,7 +61,7 @@ CAR = (
         name="radar_rear", type="radar", at=(-2.3, -0.2, -1.1), yaw=180.0, pitch=1.0, after=0.043,
         changes={"radar": Chirps(
             device="AWR1642", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,
-            frame_length=48, frame_period=80.0,
+            frame_length=32, frame_period=80.0,
         )},
     ),
     Placed(name="camera_front", type="camera", at=(0.6, 0.0, -0.3), pitch=3.0),
