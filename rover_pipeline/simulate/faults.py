@@ -1,4 +1,7 @@
-"""Faults: damage that real recordings have, put into a simulated one to test how readers and steps handle it."""
+"""Faults: damage that real recordings have, put into a simulated one to test how readers and steps handle it.
+
+Of several sensors of a type the main one is damaged.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 
 
@@ -19,21 +23,22 @@ def _power_cut(trace: Path) -> None:
     """Every sensor ends within a sample, at its own time, and no index was written."""
     kept = {"lidar/rng": 0.83, "lidar/rfl": 0.86, "lidar/nir": 0.81, "radar/iq": 0.87, "camera/video.avi": 0.79}
     for name, fraction in kept.items():
-        os.truncate(trace / name, int((trace / name).stat().st_size * fraction) | 1)
+        path = _main(trace, name)
+        os.truncate(path, int(path.stat().st_size * fraction) | 1)
     for name in ("rng_i", "rfl_i", "nir_i"):
-        (trace / "lidar" / name).unlink()
+        _main(trace, f"lidar/{name}").unlink()
 
 
 def _corrupt_lidar(trace: Path) -> None:
     """One sample of lidar/rng cannot be decoded."""
-    ends = np.fromfile(trace / "lidar" / "rng_i", "<u8")
+    ends = np.fromfile(_main(trace, "lidar/rng_i"), "<u8")
     sample = (len(ends) - 1) // 2
-    _overwrite(trace / "lidar" / "rng", int(ends[sample] + ends[sample + 1]) // 2, bytes(24))
+    _overwrite(_main(trace, "lidar/rng"), int(ends[sample] + ends[sample + 1]) // 2, bytes(24))
 
 
 def _corrupt_video(trace: Path) -> None:
     """One frame of camera/video.avi cannot be decoded."""
-    path = trace / "camera" / "video.avi"
+    path = _main(trace, "camera/video.avi")
     # A frame in an AVI is the name of its stream, four bytes of length, and a JPEG, which begins with FF D8 FF.
     frames = [match.end() - 3 for match in re.finditer(rb"00dc.{4}\xff\xd8\xff", path.read_bytes(), re.DOTALL)]
     _overwrite(path, frames[len(frames) // 2], bytes(16))
@@ -44,14 +49,14 @@ def _remove(*names: str) -> Callable[[Path], None]:
 
     def damage(trace: Path) -> None:
         for name in names:
-            (trace / name).unlink()
+            _main(trace, name).unlink()
 
     return damage
 
 
 def _wrong_shape(trace: Path) -> None:
     """The meta.json gives lidar/rng half of its columns."""
-    path = trace / "lidar" / META
+    path = _main(trace, f"lidar/{META}")
     meta = json.loads(path.read_text())
     meta["rng"]["shape"][1] //= 2
     replace_file(path, json.dumps(meta, indent=4) + "\n")
@@ -59,9 +64,17 @@ def _wrong_shape(trace: Path) -> None:
 
 def _times_out_of_order(trace: Path) -> None:
     """Two consecutive times in radar/ts are exchanged."""
-    ts = Sensor(trace / "radar").channel("ts").read()
+    path = _main(trace, "radar/ts")
+    ts = Sensor(path.parent).channel("ts").read()
     sample = len(ts) // 2
-    _overwrite(trace / "radar" / "ts", 8 * sample, ts[[sample + 1, sample]].tobytes())
+    _overwrite(path, 8 * sample, ts[[sample + 1, sample]].tobytes())
+
+
+def _main(trace: Path, name: str) -> Path:
+    """A file of the main sensor of a type, by the name that it has where this is called like the type."""
+    type, _, file = name.partition("/")
+    sensor = Rig(trace).main(type)
+    return trace / sensor / (f"{sensor}.json" if file == f"{type}.json" else file)
 
 
 def _overwrite(path: Path, offset: int, data: bytes) -> None:

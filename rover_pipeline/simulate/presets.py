@@ -6,7 +6,7 @@ It is light, so that a wrong name is reported before the simulator is loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -27,6 +27,56 @@ _FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=6
 _SHORTEST_S, _LONGEST_S = 0.5, 86400.0
 
 
+class Placed(Options):
+    """One sensor of a rig."""
+
+    name: str = Field(description="Its folder in the recording.")
+    type: Literal["lidar", "radar", "camera", "imu", "gnss"] = Field(description="What it is.")
+    at: tuple[float, float, float] = Field((0.0, 0.0, 0.0), description="Position in the main lidar's frame, metres.")
+    yaw: float = Field(0.0, description="Where it looks, degrees to the left of the main lidar's x axis.")
+    pitch: float = Field(0.0, description="Where it looks, degrees downward.")
+    after: float = Field(0.0, ge=0, description="What its samples are later than those of its type usually are, s.")
+    noise: float = Field(1.0, gt=0, description="Noise of an IMU or a GNSS receiver over that of the usual one.")
+    changes: dict[str, Any] = Field({}, description="Fields of the preset that have other values for this sensor.")
+
+
+#: The rig of the published recordings. The order gives the seeds of random numbers. Layout.
+ROVER = (
+    Placed(name="lidar", type="lidar"),
+    Placed(name="radar", type="radar", at=(0.08, 0.0, -0.14), yaw=1.5, pitch=1.0),
+    Placed(name="camera", type="camera", at=(0.07, 0.05, -0.09), yaw=-1.0, pitch=3.0),
+    Placed(name="imu", type="imu", at=(-0.03, 0.02, -0.11), yaw=2.0),
+)
+#: A car with several sensors of each type, no two of them at the same instants. Two are of other products than the
+#: others of their type: not all lidars of a car, and not all radars, have the same shapes. Layout.
+CAR = (
+    Placed(name="lidar_top", type="lidar"),
+    Placed(
+        name="lidar_rear", type="lidar", at=(-1.9, 0.35, -0.6), yaw=155.0, pitch=6.0, after=0.043,
+        changes={"lidar": "OS-0-32", "columns": 512},
+    ),
+    Placed(name="radar_front", type="radar", at=(1.6, 0.1, -1.2)),
+    Placed(name="radar_left", type="radar", at=(0.4, 0.85, -1.1), yaw=90.0, after=0.021),
+    Placed(
+        name="radar_rear", type="radar", at=(-2.3, -0.2, -1.1), yaw=180.0, pitch=1.0, after=0.043,
+        changes={"radar": Chirps(
+            device="AWR1642", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,
+            frame_length=32, frame_period=80.0,
+        )},
+    ),
+    Placed(name="camera_front", type="camera", at=(0.6, 0.0, -0.3), pitch=3.0),
+    Placed(name="camera_left", type="camera", at=(0.2, 0.6, -0.4), yaw=90.0, pitch=5.0, after=0.011),
+    Placed(name="camera_right", type="camera", at=(0.2, -0.6, -0.4), yaw=-90.0, pitch=5.0, after=0.023),
+    Placed(
+        name="camera_rear", type="camera", at=(-1.5, 0.0, -0.4), yaw=180.0, pitch=5.0, after=0.037,
+        changes={"lens": "brown"},
+    ),
+    Placed(name="imu", type="imu", at=(-0.05, 0.02, -0.11), yaw=2.0),
+    Placed(name="imu_cabin", type="imu", at=(-0.5, 0.3, -0.9), yaw=-88.0, pitch=2.0, after=0.003, noise=4.0),
+    Placed(name="gnss", type="gnss", at=(-0.6, -0.3, 0.05)),
+)  # fmt: skip
+
+
 class Preset(Options):
     """One kind of recording."""
 
@@ -34,7 +84,7 @@ class Preset(Options):
     duration: float = Field(30.0, description="Default duration, seconds.")
     scene: Literal["flat", "stairs", "street", "park", "bushes", "crowd", "tunnel"] = Field(description="Scene.")
     leaf_depth: float = Field(0.15, gt=0, description="How far a ray gets into bushes and crowns on average, metres.")
-    carrier: Literal["walker", "trolley", "bike"] = Field(description="Carrier of the rig.")
+    carrier: Literal["walker", "trolley", "bike", "car"] = Field(description="Carrier of the rig.")
     speed: float = Field(description="Speed after the start, m/s.")
     stand: float = Field(1.0, description="Seconds at rest at the start.")
     lidar: Literal["OS-0-128", "OS-0-32", "OS-1-64"] = Field("OS-0-128", description="Ouster product.")
@@ -47,6 +97,15 @@ class Preset(Options):
     camera_rate: float = Field(30.0, description="Pictures per second.")
     imu_rate: float = Field(100.0, description="Samples per second.")
     unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")
+    sensors: tuple[Placed, ...] = Field(ROVER, description="The sensors; the first is the main lidar.")
+
+    def of(self, sensor: Placed) -> Preset:
+        """The preset as it is for one sensor."""
+        return self.model_copy(update=sensor.changes)
+
+    def describe(self) -> dict[str, Any]:
+        """The preset as plain values. A recording of the usual rig does not list its sensors."""
+        return self.model_dump(exclude={"sensors"} if self.sensors == ROVER else None)
 
 
 #: By name. Layout.
@@ -92,6 +151,16 @@ PRESETS: dict[str, Preset] = {
         description="A walk through a bare hall among people who walk along at the rig's pace, and others.",
         scene="crowd", carrier="walker", speed=1.1, radar=_INDOORS,
     ),
+    "car": Preset(
+        description="A drive round the block in a car with two lidars, three radars and four cameras, small shapes.",
+        duration=3.0, scene="street", carrier="car", speed=5.0, stand=0.3,
+        lidar="OS-1-64", columns=512, width=256, height=144, camera_rate=10.0,
+        radar=Chirps(
+            device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,
+            frame_length=32, frame_period=100.0,
+        ),
+        sensors=CAR,
+    ),
     "tunnel": Preset(
         description="A ride through a long smooth tunnel, whose niches end after 40 m.",
         scene="tunnel", carrier="bike", speed=4.0, radar=_FAST,
@@ -123,7 +192,17 @@ def choose(
         preset = preset.model_copy(update={"lens": lens})
     damages = [fault for fault in faults if fault in FAULTS]
     unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
-    ramps = preset.radar.model_copy(update={"frequency": preset.radar.frequency + unkind.carrier_shift})
+
+    def shifted(chirps: Chirps) -> Chirps:
+        return chirps.model_copy(update={"frequency": chirps.frequency + unkind.carrier_shift})
+
+    sensors = tuple(
+        each.model_copy(update={"changes": each.changes | {"radar": shifted(each.changes["radar"])}})
+        if "radar" in each.changes
+        else each
+        for each in preset.sensors
+    )
+    changed = {"unkind": unkind, "radar": shifted(preset.radar), "sensors": sensors}
     seconds = preset.duration if duration is None else duration
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         limits = f"at least {_SHORTEST_S} s and at most {_LONGEST_S:.0f} s"
@@ -132,4 +211,4 @@ def choose(
         raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
-    return preset.model_copy(update={"unkind": unkind, "radar": ramps}), seconds, damages
+    return preset.model_copy(update=changed), seconds, damages

@@ -30,7 +30,7 @@ from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
-from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
+from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar_errors import bursts, with_ghosts
@@ -70,10 +70,10 @@ def simulate(
         seed: of noise, losses and scatterers.
         faults: names from `FAULTS`, and names of `Unkind` with hyphens, with or without a value: `gyro-bias=0.02`.
         threads: as many as this process may use unless given.
-        sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
+        sensors: names of those of the rig that are recorded; all of them unless given.
         say: receives a message that says how long it will take, before it begins. For that, two samples of each sensor
             are made first.
-        lens: of the camera, from `LENSES`; that of the preset unless given.
+        lens: of the cameras, from `LENSES`; that of the preset unless given.
         alter: makes another rig of that of the preset, such as one in a world of the caller's own.
 
     Raises:
@@ -85,14 +85,13 @@ def simulate(
     if alter is not None:
         rig = alter(rig)
     threads = threads or len(os.sched_getaffinity(0))
-    chosen = [sensor for sensor in _SOURCES if sensors is None or sensor in sensors]
+    chosen = [name for name in rig.sensors if sensors is None or name in sensors]
     with new_trace(out) as folder:
         if say is not None:
             takes = _estimate(rig, chosen, seconds, threads)
             say(f"simulate: {seconds:g} s of recording will take about {takes:.0f} s with {threads} threads")
         for sensor in chosen:
-            # It takes longer to hand a sample of the IMU to a thread than to compute it.
-            _record_sensor(folder, sensor, rig, seconds, 1 if sensor == "imu" else threads)
+            _record_sensor(folder, sensor, rig, seconds, threads)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
         for fault in damages:
             FAULTS[fault](folder)
@@ -102,7 +101,7 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
     """Seconds that the recording will take, from one sample of each sensor; another one before it compiles kernels."""
     total = 0.0
     for sensor in sensors:
-        source, clock = _SOURCES[sensor](rig), rig.clocks[sensor]
+        source, clock = _source(rig, sensor), rig.clocks[sensor]
         ticks = list(itertools.islice(clock.ticks(duration, rig.key(sensor)), source.batch))
         for _ in range(2):
             begin = time.monotonic()
@@ -110,16 +109,19 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
                 for name in source.channels.keys() & values.keys():
                     _stored(source.channels[name], values[name])
             seconds = time.monotonic() - begin
-        total += seconds / len(ticks) * clock.count(duration) / (1 if sensor == "imu" else threads)
+        total += seconds / len(ticks) * clock.count(duration) / (1 if source.batch > 1 else threads)
     return total
 
 
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
     """Write one sensor and its truth."""
-    source, truth, clock = _SOURCES[sensor](rig), Truth(rig, sensor), rig.clocks[sensor]
-    truth_name = "_truth" if sensor == "lidar" else f"_truth_{sensor}"
+    source, truth, clock = _source(rig, sensor), Truth(rig, sensor), rig.clocks[sensor]
+    type, is_main = rig.sensors[sensor].type, sensor == rig.main
+    truth_name = "_truth" if is_main else f"_truth_{sensor}"
+    # It takes longer to hand a sample of an IMU to a thread than to compute it.
+    threads = 1 if source.batch > 1 else threads
     ticks = clock.ticks(duration, rig.key(sensor))
-    if sensor == "lidar" and (silence := rig.preset.unkind.lidar_silence):
+    if type == "lidar" and (silence := rig.preset.unkind.lidar_silence):
         ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
 
     def sample(some: Sequence[Tick]) -> list[tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]]:
@@ -130,8 +132,8 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
             made.append((tick, stored, returns))
         return made
 
-    written = {truth_name: truth_specs(sensor, truth.bodies)}
-    if sensor == "lidar" and truth.bodies:
+    written = {truth_name: truth_specs(type, truth.bodies)}
+    if is_main and truth.bodies:
         written[_TRUTH_OBJECTS] = object_specs(truth.bodies)
     with (
         ExitStack() as stack,
@@ -164,7 +166,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         write_truth()
         if source.sidecar is not None:
             _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
-        if sensor == "lidar":
+        if is_main:
             _write_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
         for name, specs in written.items():
             more = [_TRUTH_SIDECAR] if name == "_truth" else []
@@ -173,7 +175,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 "sensor": name,
                 "step": "simulate",
                 "version": __version__,
-                "options": {"preset": rig.preset.model_dump(), "seed": rig.seed},
+                "options": {"preset": rig.preset.describe(), "seed": rig.seed},
                 "inputs": {},
                 "packages": versions(),
                 "files": [*sorted(specs), *more],
@@ -204,15 +206,20 @@ class _Source(NamedTuple):
     batch: int = 1
 
 
-def _lidar(rig: Rig) -> _Source:
-    beams, columns, rate, rays = rig.beams, rig.preset.columns, rig.preset.lidar_rate, rig.lidar_rays
+def _source(rig: Rig, sensor: str) -> _Source:
+    return _SOURCES[rig.sensors[sensor].type](rig, sensor)
+
+
+def _lidar(rig: Rig, sensor: str) -> _Source:
+    columns, rate, motion = rig.of(sensor).columns, rig.of(sensor).lidar_rate, rig.mounted(sensor)
+    beams, errors, rays = rig.lidars[sensor]
     shape = (beams.count, columns)
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
-        echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
-        random = rig.random("lidar", tick.number)
+        echoes = lidar.sweep(rig.world, motion, rays, tick.time, 1 / rate)
+        random = rig.random(sensor, tick.number)
         infrared = rig.world.light.infrared
-        scan = lidar.measure(echoes, rays, beams.detection_range, infrared, random, rig.lidar_errors)
+        scan = lidar.measure(echoes, rays, beams.detection_range, infrared, random, errors)
         hit = echoes.body[(scan.rng > 0) & (echoes.body >= 0)]
         return {**scan._asdict(), _RETURNS: np.bincount(hit, minlength=len(rig.world.bodies))}
 
@@ -224,10 +231,10 @@ def _lidar(rig: Rig) -> _Source:
     return _Source(channels, partial(map, sample), ouster.metadata(beams, columns, rate))
 
 
-def _radar(rig: Rig) -> _Source:
-    chirps, unkind = rig.preset.radar, rig.preset.unkind
-    motion, scatterers, key = rig.mounted("radar"), scatter(rig.world, rig.seed), rig.key("radar")
-    errors = rig.radar_errors()
+def _radar(rig: Rig, sensor: str) -> _Source:
+    chirps, unkind = rig.of(sensor).radar, rig.of(sensor).unkind
+    motion, scatterers, key = rig.mounted(sensor), scatter(rig.world, rig.seed), rig.key(sensor)
+    errors = rig.radar_errors(sensor)
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         times = tick.time + NODES * chirps.duration
@@ -235,7 +242,7 @@ def _radar(rig: Rig) -> _Source:
         echoes = paths(rig.world, scatterers, times, state.pos, state.rot, chirps.max_range)
         if unkind.multipath:
             echoes = with_ghosts(echoes, state.pos[:, 2], state.rot, unkind.multipath)
-        random = rig.random("radar", tick.number)
+        random = rig.random(sensor, tick.number)
         signal = radar.synthesize(chirps, echoes)
         if errors is not None:
             signal = errors.applied(signal, random)
@@ -256,29 +263,29 @@ def _radar(rig: Rig) -> _Source:
     return _Source({"iq": iq, VALID: VALID_SPEC}, partial(map, sample), sidecar)
 
 
-def _camera(rig: Rig) -> _Source:
-    motion = rig.mounted("camera")
+def _camera(rig: Rig, sensor: str) -> _Source:
+    motion, lens = rig.mounted(sensor), rig.lens(sensor)
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         state = motion.at(np.array([tick.time]))
-        return {"video.avi": camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0])}
+        return {"video.avi": camera.picture(rig.world, lens, tick.time, state.pos[0], state.rot[0])}
 
-    shape = (rig.lens.height, rig.lens.width, 3)
+    shape = (lens.height, lens.width, 3)
     channels = {"video.avi": channel("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
-    intrinsics = rig.lens.describe()
-    if rig.lens.is_fisheye:
+    intrinsics = lens.describe()
+    if lens.is_fisheye:
         del intrinsics["model"]  # the real rig's file does not name it either
     return _Source(channels, partial(map, sample), intrinsics)
 
 
-def _imu(rig: Rig) -> _Source:
-    motion, errors = rig.mounted("imu"), rig.imu_errors()
+def _imu(rig: Rig, sensor: str) -> _Source:
+    motion, errors = rig.mounted(sensor), rig.imu_errors(sensor)
 
     def samples(ticks: Sequence[Tick]) -> Iterator[dict[str, np.ndarray | int]]:
         ideal = imu.ideal_reading(motion.at(np.array([tick.time for tick in ticks])))
         for number, tick in enumerate(ticks):
             one = imu.Reading(*(values[number : number + 1] for values in ideal))
-            reading = imu.measure(one, errors, rig.random("imu", tick.number))
+            reading = imu.measure(one, errors, rig.random(sensor, tick.number))
             yield {name: values[0] for name, values in reading._asdict().items()}
 
     channels = {
@@ -289,7 +296,25 @@ def _imu(rig: Rig) -> _Source:
     return _Source(channels, samples, None, batch=_IMU_BATCH)
 
 
-_SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
+def _gnss(rig: Rig, sensor: str) -> _Source:
+    motion, noise = rig.mounted(sensor), gnss.NOISE * rig.sensors[sensor].noise
+
+    def samples(ticks: Sequence[Tick]) -> Iterator[dict[str, np.ndarray | int]]:
+        pos = motion.at(np.array([tick.time for tick in ticks])).pos
+        errors = [noise * rig.random(sensor, tick.number).standard_normal(3) for tick in ticks]
+        for place in gnss.geodetic(pos + errors):
+            yield {**dict(zip(("lat", "lon", "alt"), place, strict=True)), "cov": np.diag(noise**2)}
+
+    channels = {
+        "lat": channel("raw", "f8", (), "Latitude on the ellipsoid WGS 84, degrees."),
+        "lon": channel("raw", "f8", (), "Longitude, degrees."),
+        "alt": channel("raw", "f8", (), "Height above the ellipsoid, m."),
+        "cov": channel("raw", "f4", (3, 3), "Covariance of the position, m2. [east north up, east north up]"),
+    }
+    return _Source(channels, samples, None, batch=_IMU_BATCH)
+
+
+_SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu, "gnss": _gnss}
 
 
 def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | bytes:

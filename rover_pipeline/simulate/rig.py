@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion, disturbed
+from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, Motion, disturbed
 from rover_pipeline.simulate.motion.path import ClosedPath
-from rover_pipeline.simulate.presets import Preset
+from rover_pipeline.simulate.presets import ROVER, Placed, Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
 from rover_pipeline.simulate.sensors import imu
@@ -34,15 +34,30 @@ def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0
     return Mount(np.array([x, y, z]), matmul(yaw_rotation, pitch_rotation))
 
 
-#: Every sensor's pose in the lidar frame. Their order gives the seeds of their random numbers. Layout.
-MOUNTS = {
-    "lidar": IDENTITY,
-    "radar": mount_at(0.08, 0.0, -0.14, yaw=1.5, pitch=1.0),
-    "camera": mount_at(0.07, 0.05, -0.09, yaw=-1.0, pitch=3.0),
-    "imu": mount_at(-0.03, 0.02, -0.11, yaw=2.0),
-}
+def _mounts(sensors: Sequence[Placed]) -> dict[str, Mount]:
+    """Every sensor's pose in the frame of the first one, the main lidar."""
+    placed = {each.name: mount_at(*each.at, yaw=each.yaw, pitch=each.pitch) for each in sensors}
+    return placed | {sensors[0].name: IDENTITY}
+
+
+#: The poses on the usual rig. Layout.
+MOUNTS = _mounts(ROVER)
 #: One radar frame of this many loses packets. Layout.
 PACKETS_LOST_EVERY = 31
+
+
+class Lidar(NamedTuple):
+    """One lidar of a rig.
+
+    Attributes:
+        beams: as the sidecar gives them.
+        errors: of the device.
+        rays: of a revolution of the true beams.
+    """
+
+    beams: Beams
+    errors: LidarErrors
+    rays: Rays
 
 
 @dataclass(frozen=True)
@@ -50,12 +65,10 @@ class Rig:
     """Everything that does not change during a recording.
 
     Attributes:
-        motion: of the lidar.
+        motion: of the main lidar.
         clocks: by sensor.
-        beams: as the sidecar gives them.
-        mounts: every sensor's true pose in the lidar frame; section rig of config.yaml may have others, or none.
-        lidar_errors: of the device.
-        lidar_rays: of a revolution of the true beams.
+        mounts: every sensor's true pose in the main lidar's frame; section rig of config.yaml may have others, or none.
+        lidars: by sensor.
     """
 
     preset: Preset
@@ -63,15 +76,41 @@ class Rig:
     world: World
     motion: Motion
     clocks: dict[str, Clock]
-    beams: Beams
-    lens: Lens
     mounts: dict[str, Mount]
-    lidar_errors: LidarErrors
-    lidar_rays: Rays
+    lidars: dict[str, Lidar]
+
+    @property
+    def sensors(self) -> dict[str, Placed]:
+        """The sensors by name. The first is the main lidar."""
+        return {each.name: each for each in self.preset.sensors}
+
+    @property
+    def main(self) -> str:
+        """The main lidar, in whose frame the poses of the others are."""
+        return self.preset.sensors[0].name
+
+    @property
+    def beams(self) -> Beams:
+        """Those of the main lidar."""
+        return self.lidars[self.main].beams
+
+    @property
+    def lidar_errors(self) -> LidarErrors:
+        """Those of the main lidar."""
+        return self.lidars[self.main].errors
+
+    @property
+    def lidar_rays(self) -> Rays:
+        """Those of the main lidar."""
+        return self.lidars[self.main].rays
+
+    def of(self, sensor: str) -> Preset:
+        """The preset as it is for one sensor."""
+        return self.preset.of(self.sensors[sensor])
 
     def key(self, sensor: str) -> tuple[int, ...]:
         """Seed of a sensor's random numbers."""
-        return self.seed, list(MOUNTS).index(sensor)
+        return self.seed, list(self.sensors).index(sensor)
 
     def random(self, sensor: str, number: int) -> np.random.Generator:
         """The random numbers of one sample. They do not depend on other samples, nor on the thread that makes it."""
@@ -81,47 +120,57 @@ class Rig:
         """The motion of a sensor."""
         return self.motion.of_sensor(self.mounts[sensor])
 
-    def imu_errors(self) -> imu.Errors:
-        """The errors of the IMU."""
-        return imu.Errors.of_device(self.key("imu"), self.preset.unkind)
+    def lens(self, sensor: str = "camera") -> Lens:
+        """The lens of a camera."""
+        preset = self.of(sensor)
+        return LENSES[preset.lens].resized(preset.width, preset.height)
 
-    def radar_errors(self) -> RadarErrors | None:
-        """The errors of the radar's board; None if it has none."""
-        unkind = self.preset.unkind
+    def imu_errors(self, sensor: str = "imu") -> imu.Errors:
+        """The errors of an IMU."""
+        return imu.Errors.of_device(self.key(sensor), self.of(sensor).unkind).louder(self.sensors[sensor].noise)
+
+    def radar_errors(self, sensor: str = "radar") -> RadarErrors | None:
+        """The errors of a radar's board; None if it has none."""
+        preset = self.of(sensor)
+        unkind = preset.unkind
         if not (unkind.radar_coupling or unkind.array_phase or unkind.array_gain or unkind.phase_noise):
             return None
-        return RadarErrors.of_board(self.preset.radar, unkind, np.random.default_rng([*self.key("radar"), 0xE44]))
+        return RadarErrors.of_board(preset.radar, unkind, np.random.default_rng([*self.key(sensor), 0xE44]))
 
     def config(self) -> dict[str, Any]:
         """The content of `config.yaml`: how the recording was made, and the extrinsics."""
-        preset = self.preset
-        capture = {"sys_ip": "192.168.33.30", "fpga_ip": "192.168.33.180", "data_port": 4098, "config_port": 4096}
-        lidar = {"addr": None, "port_lidar": 7502, "port_imu": 7503, "mode": f"{preset.columns}x{preset.lidar_rate}"}
-        return {
-            "lidar": {"type": "lidar", "args": {**lidar, "beams": self.beams.count}},
-            "imu": {"type": "imu", "args": {"port": "/dev/ttyUSB0", "baudrate": 115200}},
-            "camera": {
-                "type": "camera",
-                "args": {"idx": 0, "width": preset.width, "height": preset.height, "fps": preset.camera_rate},
-            },
-            "radar": {
-                "type": "radar",
-                "comment": f"simulated: {preset.description}",
-                "args": {
-                    "radar": preset.radar.model_dump(),
-                    "capture": {**capture, "timeout": 1.0, "socket_buffer": 16777216, "delay": 60.0},
-                },
-            },
-            **({} if preset.unkind.no_rig else {"rig": self._extrinsics()}),
+        sections = {
+            each.name: self._section(each)
+            for type in ("lidar", "imu", "camera", "radar", "gnss")
+            for each in self.preset.sensors
+            if each.type == type
         }
+        return sections | ({} if self.preset.unkind.no_rig else {"rig": self._extrinsics()})
+
+    def _section(self, sensor: Placed) -> dict[str, Any]:
+        """What `config.yaml` says about a sensor, as the software of the real rig does."""
+        preset = self.preset.of(sensor)
+        capture = {"sys_ip": "192.168.33.30", "fpga_ip": "192.168.33.180", "data_port": 4098, "config_port": 4096}
+        capture |= {"timeout": 1.0, "socket_buffer": 16777216, "delay": 60.0}
+        mode, serial = f"{preset.columns}x{preset.lidar_rate}", {"port": "/dev/ttyUSB0", "baudrate": 115200}
+        lidar = {"addr": None, "port_lidar": 7502, "port_imu": 7503, "mode": mode, "beams": BEAMS[preset.lidar].count}
+        args: dict[str, dict[str, Any]] = {
+            "lidar": lidar,
+            "imu": serial,
+            "camera": {"idx": 0, "width": preset.width, "height": preset.height, "fps": preset.camera_rate},
+            "radar": {"radar": preset.radar.model_dump(), "capture": capture},
+            "gnss": serial,
+        }
+        comment = {"comment": f"simulated: {preset.description}"} if sensor.type == "radar" else {}
+        return {"type": sensor.type, **comment, "args": args[sensor.type]}
 
     def _extrinsics(self) -> dict[str, Any]:
         """Section rig: the poses that the rig was built for."""
-        unknown = {"lidar", "imu"} if self.preset.unkind.imu_mount else {"lidar"}
+        unknown = {"imu"} if self.preset.unkind.imu_mount else set()
         return {
             name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
-            for name, mount in MOUNTS.items()
-            if name not in unknown
+            for name, mount in _mounts(self.preset.sensors).items()
+            if name != self.main and self.sensors[name].type not in unknown
         }
 
 
@@ -130,49 +179,60 @@ def build(preset: Preset, seed: int) -> Rig:
     gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
     if preset.carrier == "bike":
         gait, spin_up = RIDING, 4.0
+    elif preset.carrier == "car":
+        gait, spin_up = DRIVING, 2.0
     path, height = _path(preset)
     gait = disturbed(gait, preset.unkind, preset.speed)
     motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
     world = _world(preset, motion)
+    rng = np.random.default_rng([seed, 0x0DD])
+    clocks = _clocks(preset, rng)
+    mounts = _true_mounts(preset, rng)
+    lidars = {each.name: _lidar(preset.of(each), rng) for each in preset.sensors if each.type == "lidar"}
+    return Rig(preset, seed, world, motion, clocks, mounts, lidars)
+
+
+def _clocks(preset: Preset, rng: np.random.Generator) -> dict[str, Clock]:
+    """The clock of each sensor. Stamps are off by a constant where the preset says so; the main lidar's never are."""
+    unkind, clocks = preset.unkind, {}
+    offsets = np.append(0.0, unkind.clock_offsets * rng.uniform(-1, 1, len(preset.sensors) - 1))
+    for sensor, offset in zip(preset.sensors, offsets, strict=True):
+        clock = _clock(sensor.type, preset.of(sensor))
+        late = float(offset) + (unkind.imu_late if sensor.type == "imu" else 0.0)
+        clocks[sensor.name] = replace(clock, start=clock.start + sensor.after, delay=clock.delay + late)
+    return clocks
+
+
+def _clock(type: str, preset: Preset) -> Clock:
+    """The usual clock of a sensor."""
     revolution = 1 / preset.lidar_rate
     clocks = {
         "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
         "radar": Clock(0.061, preset.radar.frame_period / 1000, 0.0008, 0.0004),
         "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
+        "gnss": Clock(0.107, 0.2, 0.0010, 0.0005),
     }
-    beams, rng = BEAMS[preset.lidar], np.random.default_rng([seed, 0x0DD])
-    return Rig(
-        preset,
-        seed,
-        world,
-        motion,
-        _with_offsets(clocks, preset.unkind, rng),
-        beams,
-        LENSES[preset.lens].resized(preset.width, preset.height),
-        _true_mounts(preset.unkind, rng),
-        _lidar_errors(preset.unkind, beams, rng),
-        rays(_true_beams(preset.unkind, beams, rng), preset.columns),
-    )
+    return clocks[type]
 
 
-def _with_offsets(clocks: dict[str, Clock], unkind: Unkind, rng: np.random.Generator) -> dict[str, Clock]:
-    """Clocks whose stamps are off by a constant; the lidar's is the reference."""
-    offsets = dict(zip(("radar", "camera", "imu"), unkind.clock_offsets * rng.uniform(-1, 1, 3), strict=True))
-    offsets["imu"] += unkind.imu_late
-    shifted = {name: replace(clocks[name], delay=clocks[name].delay + float(by)) for name, by in offsets.items() if by}
-    return clocks | shifted
+def _true_mounts(preset: Preset, rng: np.random.Generator) -> dict[str, Mount]:
+    """The poses of the sensors with the errors of mounting of IMUs."""
+    mounts, unkind = _mounts(preset.sensors), preset.unkind
+    for name in [each.name for each in preset.sensors if each.type == "imu"]:
+        axis, any_rotation = rng.standard_normal(3), Rotation.random(rng=rng).as_matrix()
+        turn = Rotation.from_rotvec(np.radians(unkind.imu_misalignment) * axis / np.linalg.norm(axis, axis=0))
+        nominal = mounts[name]
+        if unkind.imu_mount or unkind.imu_misalignment:
+            turned = any_rotation if unkind.imu_mount else matmul(nominal.rotation, turn.as_matrix())
+            mounts[name] = Mount(nominal.translation, turned)
+    return mounts
 
 
-def _true_mounts(unkind: Unkind, rng: np.random.Generator) -> dict[str, Mount]:
-    """The poses of the sensors with the IMU's errors of mounting."""
-    axis, any_rotation = rng.standard_normal(3), Rotation.random(rng=rng).as_matrix()
-    vector = np.radians(unkind.imu_misalignment) * axis / np.linalg.norm(axis, axis=0)
-    nominal = MOUNTS["imu"]
-    if not unkind.imu_mount and not unkind.imu_misalignment:
-        return MOUNTS
-    rotation = any_rotation if unkind.imu_mount else matmul(nominal.rotation, Rotation.from_rotvec(vector).as_matrix())
-    return MOUNTS | {"imu": Mount(nominal.translation, rotation)}
+def _lidar(preset: Preset, rng: np.random.Generator) -> Lidar:
+    beams, unkind = BEAMS[preset.lidar], preset.unkind
+    errors = _lidar_errors(unkind, beams, rng)
+    return Lidar(beams, errors, rays(_true_beams(unkind, beams, rng), preset.columns))
 
 
 def _lidar_errors(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> LidarErrors:
@@ -198,6 +258,8 @@ def _true_beams(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> Beams
 
 def _path(preset: Preset) -> tuple[ClosedPath, float]:
     """The path through the scene, and the height of the lidar over it, metres."""
+    if preset.carrier == "car":
+        return street.LANE_PATH, 1.9
     if preset.scene == "street":
         return (street.CYCLE_PATH, 1.1) if preset.carrier == "bike" else (street.PAVEMENT_PATH, 1.6)
     paths = {

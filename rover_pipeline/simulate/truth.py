@@ -1,6 +1,7 @@
 """The ground truth: the states of the sensors and of the moving bodies at the instants of the samples.
 
-The world frame of the truth is the pose of the lidar at its first sample, like that of an estimate that starts there.
+The world frame of the truth is the pose of the main lidar at its first sample, like that of an estimate that starts
+there.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ class Truth:
 
     def __init__(self, rig: Rig, sensor: str) -> None:
         self._rig, self._sensor, self._motion = rig, sensor, rig.mounted(sensor)
-        self.bodies = len(rig.world.bodies) if sensor in ("lidar", "radar") else 0
-        first = rig.motion.at(np.array([rig.clocks["lidar"].start]))
+        self._is_radar = rig.sensors[sensor].type == "radar"
+        self.bodies = len(rig.world.bodies) if self._is_radar or rig.sensors[sensor].type == "lidar" else 0
+        first = rig.motion.at(np.array([rig.clocks[rig.main].start]))
         #: Pose of the world frame in the scene frame.
         self._pos, self._rot = first.pos[0], first.rot[0]
 
@@ -36,8 +38,8 @@ class Truth:
         state = self._motion.at(times)
         state = state._replace(pos=state.pos - self._pos).rotated(self._rot.T)
         rows: dict[str, np.ndarray] = {"true_ts": EPOCH + times, **state._asdict()}
-        if self._sensor == "radar":
-            middle = self._motion.at(times + self._rig.preset.radar.duration / 2)
+        if self._is_radar:
+            middle = self._motion.at(times + self._rig.of(self._sensor).radar.duration / 2)
             rows["ego_vel"] = matmul(middle.vel[:, None], middle.rot)[:, 0]
         if self.bodies:
             states = np.array([self._rig.world.body_states(tick.time) for tick in ticks])
@@ -73,7 +75,7 @@ class Truth:
         rig = self._rig
         return {
             "seed": rig.seed,
-            "preset": rig.preset.model_dump(),
+            "preset": rig.preset.describe(),
             "up": self._rot[2].tolist(),
             "bodies": [body.name for body in rig.world.bodies],
             "targets": [
@@ -85,11 +87,15 @@ class Truth:
                 name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
                 for name, mount in rig.mounts.items()
             },
-            "imu_errors": rig.imu_errors().description(),
+            **{
+                f"{name}_errors": rig.imu_errors(name).description()
+                for name, sensor in rig.sensors.items()
+                if sensor.type == "imu"
+            },
         }
 
 
-def truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
+def truth_specs(type: str, bodies: int) -> dict[str, ChannelSpec]:
     specs = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
@@ -100,7 +106,7 @@ def truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
         "acc": channel("raw", "f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
         "avel": channel("raw", "f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
     }
-    if sensor == "radar":
+    if type == "radar":
         desc = "Velocity over ground in the radar frame in the middle of the frame's chirps, m/s. [xyz]"
         specs["ego_vel"] = channel("raw", "f8", (3,), desc)
     if bodies:

@@ -113,7 +113,8 @@ def few_beams(step: int) -> Alter:
     def alter(rig: Rig) -> Rig:
         beams = rig.beams
         fewer = replace(beams, altitude=beams.altitude[::step], azimuth=beams.azimuth[::step])
-        return replace(rig, beams=fewer, lidar_rays=rays(fewer, rig.preset.columns))
+        lidar = rig.lidars[rig.main]._replace(beams=fewer, rays=rays(fewer, rig.preset.columns))
+        return replace(rig, lidars=rig.lidars | {rig.main: lidar})
 
     return alter
 

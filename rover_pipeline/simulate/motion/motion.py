@@ -95,6 +95,14 @@ RIDING = Gait(
     pitch=(Harmonic(0.008, 1.7),),
     yaw=(Harmonic(0.05, 13.0),),
 )
+#: A car: it keeps upright, pitches and rolls a little on its springs, and does not hold its lane exactly. Layout.
+DRIVING = Gait(
+    lateral=(Harmonic(0.1, 37.0),),
+    vertical=(Harmonic(0.01, 4.3), Harmonic(0.003, 1.1)),
+    roll=(Harmonic(0.006, 5.9),),
+    pitch=(Harmonic(0.008, 4.7),),
+    yaw=(Harmonic(0.01, 19.0),),
+)
 
 
 @dataclass(frozen=True)

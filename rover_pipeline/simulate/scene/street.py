@@ -10,16 +10,18 @@ from rover_pipeline.simulate.motion.path import rounded_rectangle
 from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: The rig's paths: on foot round the inner pavement, and on a bike along the outer edge of the road. Layout.
+#: The rig's paths: on foot round the inner pavement, on a bike along the outer edge of the road, and in a car on its
+#: outer lane, behind car 1. Layout.
 PAVEMENT_PATH = rounded_rectangle(26.8, 16.8, 3.0)
 CYCLE_PATH = rounded_rectangle(35.2, 25.2, 6.0)
+LANE_PATH = rounded_rectangle(33.4, 23.4, 6.0)
 
 
 def world() -> World:
     """Houses round a block, pavements, trees, parked cars; moving cars, a cyclist and people."""
     parts = [*_ground(), *_houses(), *_street_furniture(), *_parked_cars()]
     bodies = (
-        Body("car 1", car("car blue"), rounded_rectangle(33.4, 23.4, 6.0), 7.0, start=18.0),
+        Body("car 1", car("car blue"), LANE_PATH, 7.0, start=18.0),
         Body("car 2", car("car white"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=60.0),
         Body("car 3", car("car red"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=140.0),
         cyclist("cyclist", rounded_rectangle(34.6, 24.6, 6.0), 4.5, start=60.0),

@@ -77,6 +77,11 @@ class Errors:
             avel_scale=avel_scale,
         )
 
+    def louder(self, times: float) -> Errors:
+        """The same errors with white noise of so many times the deviation."""
+        names = ("acc_noise", "avel_noise", "rot_noise")
+        return replace(self, **{name: times * getattr(self, name) for name in names})
+
     def description(self) -> dict[str, object]:
         """The errors as plain values, for the truth; None = no limit."""
         values = {name: getattr(self, name) for name in ("acc_bias", "avel_bias", "acc_scale", "avel_scale")}
