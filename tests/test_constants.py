@@ -62,7 +62,7 @@ ALL: dict[str, int] = {
     "radar": 21,
     "reading": 2,
     "report": 11,
-    "simulate": 89,
+    "simulate": 96,
     "sync": 1,
     "validation": 11,
     "workflow": 13,
