@@ -131,7 +131,7 @@ def test_the_strongest_radar_bin_is_bright_at_its_range_and_doppler_or_azimuth(
     power = np.full((1, 10, 20), -90.0, "f4")
     power[0, 7, 14] = 0  # Doppler or azimuth bin 7 of 10, range bin 14 of 20
     trace = write_sensor(tmp_path / "trace", f"_radar_{product}", power=power)
-    brightness = mp4.power_panel(Recording(trace), product)(START_S, 600, 400).sum(axis=-1)
+    brightness = mp4.power_panel(Recording.of(trace), product)(START_S, 600, 400).sum(axis=-1)
     rows, columns = np.nonzero(brightness > brightness.min() + 0.8 * np.ptp(brightness))
     assert (columns.mean() / 600, rows.mean() / 400) == pytest.approx((column, row), abs=0.01)
     assert len(rows) < 0.02 * brightness.size
