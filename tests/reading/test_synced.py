@@ -47,7 +47,7 @@ def test_what_is_left_out_is_counted_by_its_reason(trace: Path) -> None:
     away = np.abs(times("radar", 3.0)[:, None] - ts).min(0)
     absent = int((away > TOLERANCE_S).sum())
     assert absent == 2
-    assert synced.omitted["radar"]["absent"] == synced.left_out["power"]["absent"] == absent
+    assert synced.omitted["radar"]["absent"] == synced.omitted["power"]["absent"] == absent
     assert synced.omitted["bev"] == {"absent": 0, "invalid": 2}
     everything = opened.synced(*NAMES, complete=False, valid=False)
     assert len(everything) == len(ts) and sum(sample.radar is None for sample in everything) == absent
