@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 #: NumPy's exponentials, logarithms and arcs differ in the last bit where a processor has AVX-512: results would too.
-#: NumPy ignores the names that its version does not know: X86_V4 was AVX512_SKX before 2.4.
-_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512_SKX"
+#: NumPy ignores the names that its version does not know: before 2.4 it had those of the second line for X86_V4.
+_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL"
 _disabled = os.environ.get("NPY_DISABLE_CPU_FEATURES", "")
 if "numpy" not in sys.modules and _AVX512 not in _disabled:
     os.environ["NPY_DISABLE_CPU_FEATURES"] = f"{_disabled} {_AVX512}".strip()

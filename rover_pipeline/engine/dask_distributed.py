@@ -158,7 +158,7 @@ class _Scheduler:
         if self.client.status != "running":
             raise self._lost()
         try:
-            counts = self.client.sync(self.client.scheduler.ncores, callback_timeout=self.options.connect_timeout)
+            counts = self.client.nthreads(callback_timeout=self.options.connect_timeout)
         except TimeoutError as error:
             raise RoverError(_silent(self.address, self.options.connect_timeout)) from error
         except Exception as error:  # of many kinds, when the connection breaks meanwhile

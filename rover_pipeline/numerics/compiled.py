@@ -147,23 +147,7 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
         # No kernel is called by way of a pointer, which would take one more function around it.
         flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
-        kernel = numba.njit(cache=True, nogil=True, **flags)(function)
-    _forget_literals(kernel)
-    return cast(F, kernel)
-
-
-def _forget_literals(kernel: Any) -> None:
-    """Let other kernels call one without a note of which numbers are constants.
-
-    Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop. The kernels
-    that are called with `count` would be compiled for this type too, which is never used.
-    """
-    resolve = kernel.get_call_template
-
-    def get_call_template(args: Any, kws: Any) -> Any:
-        return resolve(tuple(map(types.unliteral, args)), {name: types.unliteral(kws[name]) for name in kws})
-
-    kernel.get_call_template = get_call_template
+        return cast(F, numba.njit(cache=True, nogil=True, **flags)(function))
 
 
 def compile_for(kernel: Any, signature: Sequence[Any]) -> None:

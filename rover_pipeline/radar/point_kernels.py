@@ -157,7 +157,8 @@ def strongest_beams(
                 complex(math.cos(phase), -math.sin(phase))
             )
             add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, row_real[rows[a]], row_imag[rows[a]])
-        elevation, azimuth, highest = 0, 0, np.float32(0)
+        # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
+        elevation, azimuth, highest = np.int64(0), np.int64(0), np.float32(0)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
