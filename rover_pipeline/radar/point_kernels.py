@@ -158,7 +158,7 @@ def strongest_beams(
             )
             add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, row_real[rows[a]], row_imag[rows[a]])
         # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
-        elevation, azimuth, highest = np.int64(0), np.int64(0), np.float32(0)
+        elevation, azimuth, highest = int(np.int64(0)), int(np.int64(0)), np.float32(0)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0

@@ -99,6 +99,6 @@ def distance_to_ground(
 def _above_soil(x: float, y: float, grass: float, falling: float) -> float:
     """Metres before the soil at which the ray that ends at (x, y) meets a blade of grass; 0 when it meets none."""
     in_grass = min(grass / falling, _LONGEST_IN_GRASS)
-    number = scattered(math.floor(x / _BLADE), math.floor(y / _BLADE), np.int64(0), np.int64(1))
+    number = scattered(math.floor(x / _BLADE), math.floor(y / _BLADE), int(np.int64(0)), int(np.int64(1)))
     free = -_THROUGH_GRASS * np.log((number + 0.5) / 4294967296.0)
     return max(in_grass - free, 0.0)

@@ -215,7 +215,7 @@ def _echo(
         top, left: the tile's first beam and column.
         echoes: takes the results.
     """
-    first, done = np.int64(0), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
+    first, done = int(np.int64(0)), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
     while done < RAYS:
         first, i, count = pick(index, first, points.ray)
         done += count

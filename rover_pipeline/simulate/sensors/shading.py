@@ -33,7 +33,7 @@ def shade_tile(
         points: memory.
         levels: u1 (3, RAYS), takes the colours.
     """
-    first, done = np.int64(0), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
+    first, done = int(np.int64(0)), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
     while done < RAYS:
         first, i, count = pick(index, first, points.ray)
         if i == NOTHING:
