@@ -20,8 +20,8 @@ NAMES = {
     "distributed.protocol:pickle.dumps": "engine/dask_distributed.py: a worker compares versions before it loads",
     "distributed:Client.start": "engine/dask_distributed.py: a silent scheduler is not waited for",
     "snakemake.logging:logger": "rules/terminal.smk",
-    "snakemake.dag:DAG.jobs": "rules/common.smk",
-    "snakemake.dag:DAG.needrun_jobs": "Snakefile",
+    "snakemake.workflow:DAG.jobs": "rules/common.smk",
+    "snakemake.workflow:DAG.needrun_jobs": "Snakefile",
 }
 #: What the Snakefile and the rules ask `workflow`, of class `Workflow` or of its settings.
 OF_WORKFLOW = {
