@@ -153,7 +153,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "car": Preset(
         description="A drive round the block in a car with two lidars, three radars and four cameras, small shapes.",
-        duration=3.0, scene="street", carrier="car", speed=5.0, stand=0.3,
+        duration=3.0, scene="street", carrier="car", speed=7.0, stand=0.3,
         lidar="OS-1-64", columns=512, width=256, height=144, camera_rate=10.0,
         radar=Chirps(
             device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,

@@ -13,7 +13,7 @@ from tests.kit import WHOLE
 ALL_PRESETS = pytest.mark.parametrize("preset", list(PRESETS))
 LAP_S = {
     "tiny": 36.0, "indoor": 36.0, "smooth": 36.0, "stairs": 51.0, "outdoor": 145.0, "bike": 50.0,
-    "park": 98.0, "bushes": 98.0, "crowd": 142.0, "tunnel": 178.0, "car": 45.0,
+    "park": 98.0, "bushes": 98.0, "crowd": 142.0, "tunnel": 178.0, "car": 33.0,
 }  # fmt: skip
 
 

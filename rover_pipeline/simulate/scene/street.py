@@ -11,7 +11,7 @@ from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house,
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 
 #: The rig's paths: on foot round the inner pavement, on a bike along the outer edge of the road, and in a car on its
-#: outer lane, behind car 1. Layout.
+#: outer lane, at the speed of car 1, which stays ahead. Layout.
 PAVEMENT_PATH = rounded_rectangle(26.8, 16.8, 3.0)
 CYCLE_PATH = rounded_rectangle(35.2, 25.2, 6.0)
 LANE_PATH = rounded_rectangle(33.4, 23.4, 6.0)
