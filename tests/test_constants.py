@@ -16,9 +16,57 @@ from tests.test_architecture import PACKAGE, SOURCES
 #: The last words of the comment above a number.
 KIND = re.compile(r"(?:^|[.:)] |#:? )(?:(Layout|Schedule)|(Physics|Noise|Tuned): \S.*)\.$")
 #: The number of tuned constants by room, fields of `Tuning` models among them.
-TUNED: dict[str, int] = {"calibrate": 24, "camera": 1, "clocks": 26, "draw": 9, "engine": 1, "export": 10, "format": 1, "importers": 27, "imu": 35, "kinematics": 6, "lidar": 3, "mapping": 19, "numerics": 3, "objects": 53, "odometry": 103, "radar": 80, "report": 15, "simulate": 1, "sync": 1, "validation": 11, "workflow": 1,}
+TUNED: dict[str, int] = {
+    "calibrate": 24,
+    "camera": 1,
+    "clocks": 26,
+    "draw": 9,
+    "engine": 1,
+    "export": 10,
+    "format": 1,
+    "importers": 27,
+    "imu": 35,
+    "kinematics": 6,
+    "lidar": 3,
+    "mapping": 19,
+    "numerics": 3,
+    "objects": 53,
+    "odometry": 103,
+    "radar": 80,
+    "report": 15,
+    "simulate": 1,
+    "sync": 1,
+    "validation": 11,
+    "workflow": 1,
+}
 #: The number of all numbers at the level of a module by room.
-ALL: dict[str, int] = {"(top)": 2, "calibrate": 1, "camera": 4, "clocks": 1, "datasets": 1, "draw": 25, "engine": 21, "export": 51, "format": 33, "importers": 65, "imu": 37, "kinematics": 9, "lidar": 11, "mapping": 8, "numerics": 17, "objects": 42, "occupancy": 1, "odometry": 125, "radar": 21, "reading": 2, "report": 11, "simulate": 96, "sync": 1, "validation": 11, "workflow": 13,}
+ALL: dict[str, int] = {
+    "(top)": 2,
+    "calibrate": 1,
+    "camera": 4,
+    "clocks": 1,
+    "datasets": 1,
+    "draw": 25,
+    "engine": 21,
+    "export": 51,
+    "format": 33,
+    "importers": 65,
+    "imu": 37,
+    "kinematics": 9,
+    "lidar": 11,
+    "mapping": 8,
+    "numerics": 17,
+    "objects": 42,
+    "occupancy": 1,
+    "odometry": 125,
+    "radar": 21,
+    "reading": 2,
+    "report": 11,
+    "simulate": 96,
+    "sync": 1,
+    "validation": 11,
+    "workflow": 13,
+}
 
 
 class Number(NamedTuple):
