@@ -21,7 +21,8 @@ from rover_pipeline.format.trace import channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
-_OF_ODOMETRY = "odometry"  # the lidar whose trajectory is read, where the step is for another one
+#: The main sensor of the type, where a step is for another one: `_odom` and the poses of a named rig are of that one.
+MAIN = "main"
 _GROUPS = ("inputs", "nearest", "whole", "files", "constants")
 
 
@@ -68,8 +69,8 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
         roles = {type: rig.main(type, wanted.get(type)) for type in TYPES}
     if roles and (type := type_of(step.sensor)) and sensor.endswith(step.sensor[len(type) + 1 :]):
         main, roles[type] = roles[type], sensor_of(step, sensor)
-        if type == "lidar" and roles[type] != main:
-            roles[_OF_ODOMETRY] = main
+        if roles[type] != main:
+            roles[MAIN] = main
     roles = {type: name for type, name in roles.items() if name != type}
     if any(each.startswith(f"{REFERENCE}/") for each in step.inputs.values()):
         roles[REFERENCE] = rig.reference(wanted.get(REFERENCE, ""))
@@ -83,9 +84,9 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
-    odometry, unfit = roles.get(_OF_ODOMETRY), step.unfit
-    if odometry and any(each.startswith("_odom/") for each in step.references()):
-        unfit = f"has its trajectory, `_odom`, of another lidar, {odometry}"
+    main, unfit = roles.get(MAIN), step.unfit
+    if main and type_of(step.sensor) == "lidar" and any(each.startswith("_odom/") for each in step.references()):
+        unfit = f"has its trajectory, `_odom`, of another lidar, {main}"
     return replace(
         step,
         sensor=names.sensor(step.sensor),
@@ -105,6 +106,9 @@ def declared_for(step: Step, sensor: str, rig: Rig) -> Step:
 def as_types(text: str, roles: Roles) -> str:
     """A `config.yaml` in which the sensors that stand for their types are called like these.
 
+    The poses of a rig that is named there are left out for a sensor that is not the main one of its type: they are of
+    that one.
+
     Raises:
         FormatError: it is no YAML.
     """
@@ -112,8 +116,13 @@ def as_types(text: str, roles: Roles) -> str:
     if not (names := {name: type for type, name in roles.items() if type in TYPES}):
         return text
     renamed = _called(sections, names)
-    if isinstance(mounts := renamed.get("rig"), Mapping):
-        renamed["rig"] = _called(mounts, names)
+    mounts = renamed.get("rig")
+    if isinstance(mounts, Mapping):
+        renamed["rig"] = _called(
+            {name: each for name, each in mounts.items() if MAIN not in roles or name != "name"}, names
+        )
+    elif MAIN in roles:
+        renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
 
 
@@ -133,7 +142,8 @@ class Names:
     sensors: of the name of a sensor it would make another one."""
 
     def __init__(self, roles: Roles, rig: Rig) -> None:
-        self._roles, self._rig = roles, rig
+        self._roles = {type: sensor for type, sensor in roles.items() if type != MAIN}
+        self._rig = rig
 
     def each(self, types: Iterable[str]) -> Iterator[Names]:
         """These names, and for each further sensor of the types those in which it stands for its type."""

@@ -18,7 +18,7 @@ from rover_pipeline.format.texts import read_text
 #: Types of sensors that the workflow knows. A sensor that is called like one of them is of this type.
 TYPES = ("lidar", "radar", "camera", "imu", "gnss")
 #: Names that results can be called after: other ones mean something in the paths of rules.
-_NAME = re.compile(r"[\w.-]+")
+_NAME = re.compile(r"[\w-]+")
 #: Channels by which a sensor is known whose type nobody says.
 _CHANNELS = (
     ("radar", {"iq"}),

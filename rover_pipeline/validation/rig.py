@@ -16,7 +16,7 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected, odometry_clock
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.engine.instances import as_types
+from rover_pipeline.engine.instances import MAIN, as_types
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
@@ -49,9 +49,11 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
     """
     rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
     options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
-    type, recorded = Rig(trace).types.get(sensor, sensor), read_optional(trace / CONFIG)
+    sensors, recorded = Rig(trace), read_optional(trace / CONFIG)
+    type = sensors.types.get(sensor, sensor)
     if recorded is not None and type != sensor:
-        recorded = as_types(recorded, {type: sensor})
+        main = sensors.main(type)
+        recorded = as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
     return find_mount(cast(Mounted, type), options, recorded)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import for_sensors, instances, roles_of, type_of
+from rover_pipeline.engine.instances import for_sensors, instances, roles_of, sensor_of, type_of
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
@@ -184,7 +184,11 @@ class Flow(Worlds):
         product, results = f"_{wildcards.product}", self.results(wildcards.trace)
         roles = self.roles(product, results)
         where = {"recording": str(self.source(results)), **({"sensors": roles} if roles else {})}
-        return json.dumps({**self.request(self.steps[product], product), **where}, sort_keys=True)
+        request = self.request(step := self.steps[product], product)
+        if rig := request["options"].get("rig"):
+            stated = self.rig_of(sensor_of(step, product), type_of(step.sensor), roles).model_dump(mode="json")
+            request["options"]["rig"] = {key: stated[key] for key in rig}
+        return json.dumps({**request, **where}, sort_keys=True)
 
     def command(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""

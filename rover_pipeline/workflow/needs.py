@@ -126,7 +126,7 @@ class Needs:
 
         def is_unknown(sensor: str) -> bool:
             type, roles = needed[sensor]
-            rig, recorded = flow.config_of(sensor, type).rig, None if text is None else as_types(text, roles)
+            rig, recorded = flow.rig_of(sensor, type, roles), None if text is None else as_types(text, roles)
             return bool(notes_of(type, rig=rig, recorded=recorded))
 
         with suppress(RoverError):  # the step says what is wrong with it

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import reads_type, sensor_of, type_of
+from rover_pipeline.engine.instances import MAIN, Roles, reads_type, sensor_of, type_of
 from rover_pipeline.engine.step import REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
 from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.table import find_step
 from rover_pipeline.workflow.memory import given_options, is_remembered, kept, nested, recalled, to_remember
 from rover_pipeline.workflow.stamps import STAMP
@@ -171,6 +172,14 @@ class Worlds:
             except ConfigError as error:
                 raise ConfigError(f"config: instances.{sensor}: {str(error).removeprefix('config: ')}") from error
         return self._of_sensors[sensor, type]
+
+    def rig_of(self, sensor: str, type: str, roles: Roles) -> RigOptions:
+        """What the configuration states of poses, for a sensor. The pose of a type, and those of a named rig, are of
+        the main sensor of the type: another one has its own, or none that is stated."""
+        rig = self.config_of(sensor, type).rig
+        if MAIN not in roles or "rig" in self.config.instances.get(sensor, {}):
+            return rig
+        return rig.model_copy(update={"name": None, **({type: None} if type in RigOptions.model_fields else {})})
 
     def options_of(self, sections: Sequence[str], config: Config | None = None) -> dict[str, Any]:
         """Options of a step: those of the first section, and each other one under the last part of its name."""

@@ -86,7 +86,10 @@ def test_each_sensor_of_a_type_is_read_with_its_own_sidecar_section_and_pose(tmp
     assert instances("_radar_points", rig) == ["_radar_points", "_radar_rear_points"]
     assert rig.sidecar("radar_rear") == "radar_rear.json"
     roles = roles_of(find_step("_radar_points"), "_radar_rear_points", rig)
-    assert roles == {"radar": "radar_rear"}
+    assert roles == {"radar": "radar_rear", "main": "radar"}
+    named = yaml.safe_load(as_types(text.replace("rig:\n", "rig:\n  name: iq1m\n"), roles))
+    assert named["rig"] == {"radar": 3}, "the poses of a rig that is named are those of the main radar"
+    assert "rig" not in yaml.safe_load(as_types("radar_rear: {}\nrig: iq1m\n", roles))
     seen = yaml.safe_load(as_types(text, roles))
     assert (seen["radar"]["args"], seen["radar_rear"]["args"], seen["rig"]) == (2, 1, {"radar": 3})
     for name in instances("_radar_points", rig):

@@ -60,6 +60,9 @@ def test_a_sensor_can_have_options_and_a_pose_of_its_own_and_they_are_strict(tmp
     usual, front = options("radar_points"), options("front_points")
     assert front["max"] == 7 != usual["max"]
     assert usual["rig"] is None and front["rig"]["translation"] == [1.0, 0.0, 0.0]  # type: ignore[index]
+    flow, _ = asked(trace, outputs="radar_points", rig={"name": "iq1m", "radar": {"translation": [0, 0, 2]}})
+    assert options("radar_points")["rig"]["translation"] == [0.0, 0.0, 2.0]  # type: ignore[index]
+    assert options("front_points")["rig"] is None, "the pose that the configuration states is that of the main radar"
     other, _ = asked(trace, outputs="radar_points")
     assert flow.made["_front_points"] != other.made["_front_points"], "other options are another stamp"
     with pytest.raises(ConfigError, match=r"instances\.front: radar\.points\.max_pints: unknown key; did you mean"):
