@@ -37,7 +37,8 @@ def type_of(step: str) -> str:
 def instances(step: str, rig: Rig) -> list[str]:
     """The virtual sensors that a step gives in a recording: for each sensor of its type one, or the one declared."""
     type = type_of(step)
-    return [f"_{sensor}{step[len(type) + 1 :]}" for sensor in rig.of(type)] or [step]
+    sensors = rig.of(type) if type else []  # those of no known type are of no step
+    return [f"_{sensor}{step[len(type) + 1 :]}" for sensor in sensors] or [step]
 
 
 def entry_of(table: Mapping[str, Step], sensor: str, trace: Path) -> Step | None:

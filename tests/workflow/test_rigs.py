@@ -48,6 +48,16 @@ def test_a_name_of_a_type_asks_for_each_sensor_and_one_can_be_left_out(tmp_path:
         asked(trace, outputs="rear_points")
 
 
+def test_a_sensor_of_no_known_type_changes_nothing_but_sync(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    before = asked(trace, outputs="all")[1]
+    for name in ("sonar", "a b", "r|x", "rear.x"):
+        shutil.copytree(trace / "lidar", trace / name)
+    (trace / "sonar" / "meta.json").write_text("{}")
+    assert asked(trace, outputs="all")[1] == before
+    assert "_sonarsync" not in asked(trace, outputs="sync")[1]
+
+
 def test_a_sensor_can_have_options_and_a_pose_of_its_own_and_they_are_strict(tmp_path: Path) -> None:
     trace = two_radars(tmp_path / "rec")
     own = {"front": {"points": {"max_points": 7}, "rig": {"translation": [1, 0, 0]}}}
