@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rover_pipeline.engine.instances import declared_for, instances, sensor_of, type_of
 from rover_pipeline.engine.step import OPTIONAL
+from rover_pipeline.errors import one_line
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.trace import channels_of
@@ -20,11 +21,13 @@ def unused_sensors(trace: Path) -> Iterator[str]:
     """
     rig, has = Rig(trace), channels_of(trace)
     for sensor, type in rig.types.items():
+        place = one_line(str(trace / sensor))
         if not type:
             known = ", ".join(TYPES)
             yield (
-                f"{trace / sensor}: gives no result but its place in _sync: neither config.yaml nor its channels say "
-                f"that it is one of {known}; say its `type` there, or make a step of your own for it"
+                f"{place}: gives no result but its place in _sync: neither config.yaml nor its channels say that it is "
+                f"one of {known}, or its name has more than letters, digits, `_` and `-`; say its `type`, rename it, or "
+                "make a step of your own for it"
             )
             continue
         needed = _channels(sensor, type, rig)
@@ -32,9 +35,9 @@ def unused_sensors(trace: Path) -> Iterator[str]:
             continue
         if needed:
             ways = " or ".join(dict.fromkeys(" and ".join(each) for each in needed))
-            yield f"{trace / sensor}: gives no result but times, poses and its place in _sync: the {type} lacks {ways}"
+            yield f"{place}: gives no result but times, poses and its place in _sync: the {type} lacks {ways}"
         else:
-            yield f"{trace / sensor}: gives no result but its place in _sync: no step reads the samples of a {type}"
+            yield f"{place}: gives no result but its place in _sync: no step reads the samples of a {type}"
 
 
 def _channels(sensor: str, type: str, rig: Rig) -> list[list[str]]:
