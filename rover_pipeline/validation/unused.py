@@ -26,7 +26,7 @@ def unused_sensors(trace: Path) -> Iterator[str]:
             known = ", ".join(TYPES)
             yield (
                 f"{place}: gives no result but its place in _sync: neither config.yaml nor its channels say that it is "
-                f"one of {known}, or its name has more than letters, digits, `_` and `-`; say its `type`, rename it, or "
+                f"one of {known}, or its name has more than letters, digits, `_` and `-`; say its `type`, rename it or "
                 "make a step of your own for it"
             )
             continue
