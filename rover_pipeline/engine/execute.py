@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
-from rover_pipeline.engine.instances import Roles, for_sensors, roles_of
+from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, steps_beside
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
@@ -117,7 +117,9 @@ class StepRun:
         self._roles = request.roles
         if self._roles is None:
             self._roles = roles_of(step, sensor, rig, {REFERENCE: getattr(self.options, REFERENCE, "")})
-        step = for_sensors(step.for_options(self.options), self._roles, rig)
+        step = step.for_options(self.options)
+        self._beside = steps_beside(step, self._roles, rig)
+        step = for_sensors(step, self._roles, rig)
         self.step = step = step.for_recording(channels_of(trace))
         if step.unfit:
             raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
@@ -154,6 +156,18 @@ class StepRun:
         inputs = open_inputs(self.step, self.trace, self._input, self.options, digests, self._roles)
         corrupt, partial = self._input.mark_corrupt, self._writer.partial
         self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
+        self._others: dict[str, FrameTask] = {}
+        for name in others_of(self.step, self._roles or {}, Rig(self.trace)):
+            damage = damage_of(name, self.trace)
+            try:
+                if not damage:
+                    other = self._beside[name]
+                    found = open_inputs(other, self.trace, self._input, self.options, digests, self._roles)
+                    self._others[name] = FrameTask(other, found, self.options, partial, {}, corrupt)
+            except FormatError as error:
+                damage = str(error)
+            if damage:
+                self._take(Inspection({}, [f"{name} is left out: {damage}"]))
 
     def make(self, threads: int, dask: DaskOptions) -> None:
         """All frames, or all files, in the way that the step declares."""
@@ -261,7 +275,9 @@ class StepRun:
         task.prepare()
         self._take(task.inspect())
         start_collector()
-        with opened_recording(task, label=self.label, threads=threads, dask=dask, log=self._log) as recording:
+        with opened_recording(
+            task, self._others, label=self.label, threads=threads, dask=dask, log=self._log
+        ) as recording:
             arguments: dict[str, Any] = {"recording": recording}
             if task.step.takes("trace"):
                 arguments["trace"] = self.trace

@@ -274,7 +274,7 @@ class _Opener:
 
     def note_reads(self) -> None:
         """Keep fingerprints of the files that the function reads by itself, as far as they are there."""
-        for pattern in self.step.reads:
+        for pattern in (each.removesuffix(OPTIONAL) for each in self.step.reads):
             every = pattern == EVERY_FILE
             found = map(self.path.joinpath, self.trace.files(self.step.sensor)) if every else self.path.glob(pattern)
             for path in sorted(found):

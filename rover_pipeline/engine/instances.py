@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step, When
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.rig import TYPES, Rig
-from rover_pipeline.format.trace import channels_of
+from rover_pipeline.format.trace import Trace, channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
@@ -80,8 +81,10 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
 
 def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     """A step with the names of the sensors that stand for their types; see `roles_of`."""
+    others = [each for other in steps_beside(step, roles, rig).values() for each in other.references()]
+    reads = [each if each.endswith(OPTIONAL) else each + OPTIONAL for each in others]
     if not roles:
-        return step
+        return replace(step, reads=(*step.reads, *reads)) if reads else step
     names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
@@ -92,11 +95,39 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
         step,
         sensor=names.sensor(step.sensor),
         unfit=unfit,
-        reads=tuple(map(names.reference, step.reads)),
+        reads=(*map(names.reference, step.reads), *reads),
         alternatives=tuple(map(names.alternative, step.alternatives)),
         run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
         **changed,
     )
+
+
+def steps_beside(step: Step, roles: Roles, rig: Rig) -> dict[str, Step]:
+    """What a step reads of each sensor beside the main one, where it reads all of a type (`Run.beside`), by sensor.
+
+    That is its inputs, and the files of the sensor itself.
+    """
+    type = step.run.beside
+    files = {name: each for name, each in step.files.items() if each.startswith(f"{type}/")}
+    own = replace(step, whole={}, nearest={}, files=files, reads=(), run=replace(step.run, beside=""))
+    others = [each for each in others_of(step, roles, rig) if not damage_of(each, rig.path)]
+    has = channels_of(rig.path)
+    return {sensor: for_sensors(own, {**roles, type: sensor}, rig).for_recording(has) for sensor in others}
+
+
+def others_of(step: Step, roles: Roles, rig: Rig) -> list[str]:
+    """The sensors beside the main one of a step that reads all of a type."""
+    type = step.run.beside
+    return [sensor for sensor in rig.of(type) if sensor != roles.get(type, type)] if type else []
+
+
+def damage_of(sensor: str, trace: Path) -> str:
+    """Why a raw sensor cannot be read beside others; "" = it can. Then a result is made without it."""
+    try:
+        Trace(trace).sensor(sensor).length()
+    except FormatError as error:
+        return str(error).partition(". ")[0]
+    return ""
 
 
 def declared_for(step: Step, sensor: str, rig: Rig) -> Step:

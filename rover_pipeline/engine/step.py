@@ -157,6 +157,8 @@ class Run:
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
+        beside: type of the sensors of which the function reads all; those besides the main one are
+            `Recording.others`. For a step with `recording`; "" = it reads the main one.
     """
 
     halo: int = 0
@@ -172,6 +174,7 @@ class Run:
     cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)

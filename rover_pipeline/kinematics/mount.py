@@ -5,7 +5,8 @@ Where nobody states it, the sensor is assumed to have the pose of the lidar.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Mount(NamedTuple):
 IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")
 
 
-def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
+def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     """Pose of a sensor in the lidar frame. Arguments and errors as of `find_stated`."""
     stated = find_stated(sensor, rig, recorded)
     if stated is None:
@@ -51,6 +52,17 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
     # A matrix in a text file is rounded, so the nearest rotation is used.
     options, source = stated
     return Mount(np.array(options.translation, "f8"), nearest(np.array(options.rotation)), source)
+
+
+def mount_entry(mount: Mount, time_offset: float) -> dict[str, object]:
+    """A pose and a time offset, s, as the section `rig` writes them: instants are time stamps plus the offset."""
+    pose = {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+    return {**pose, "time_offset": time_offset}
+
+
+def mount_of_entry(entry: Mapping[str, Any]) -> tuple[Mount, float]:
+    """The pose and the time offset of `mount_entry`."""
+    return Mount(np.array(entry["translation"]), np.array(entry["rotation"])), float(entry["time_offset"])
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

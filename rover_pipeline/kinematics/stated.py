@@ -19,7 +19,7 @@ from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions,
 Source = Literal["config", "config.yaml", "identity"] | RigName
 
 
-def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
+def find_stated(sensor: str, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
     """Pose of a sensor in the lidar frame as it is stated, and where; None where nobody states it.
 
     Args:
@@ -30,6 +30,9 @@ def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple
         ConfigError: the recording's section does not hold a rigid pose.
         FormatError: the recording's `config.yaml` is not YAML.
     """
+    if sensor not in get_args(Mounted):  # one of several of a type, or a further type
+        pose = _other(recorded, sensor)
+        return (pose, "config.yaml") if pose else None
     return _of_section(rig, sensor, "config") or _of_section(_section(recorded, sensor), sensor, "config.yaml")
 
 
@@ -45,15 +48,27 @@ def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> lis
     return [text.format(each) for each in unknown]
 
 
-def _of_section(rig: RigOptions, sensor: Mounted, source: Source) -> tuple[MountOptions, Source] | None:
+def _of_section(rig: RigOptions, sensor: str, source: Source) -> tuple[MountOptions, Source] | None:
     own: MountOptions | None = getattr(rig, sensor)
     if own is not None:
         return own, source
-    published = NAMED_RIGS[rig.name].get(sensor) if rig.name else None
+    published = (
+        next((pose for each, pose in NAMED_RIGS[rig.name].items() if each == sensor), None) if rig.name else None
+    )
     return (published, rig.name) if published and rig.name else None
 
 
-def _section(text: str | None, wanted: Mounted | Literal["own"]) -> RigOptions:
+def _other(text: str | None, sensor: str) -> MountOptions | None:
+    """What the recording's own section `rig` says of a sensor that the configuration does not know."""
+    section = parse_collection(text).get("rig")
+    pose = section.get(sensor) if isinstance(section, Mapping) else None
+    try:
+        return None if pose is None else MountOptions.model_validate(pose)
+    except ValidationError as error:
+        raise ConfigError(f"config.yaml: rig.{sensor}.{explain(error)}; correct it") from error
+
+
+def _section(text: str | None, wanted: str) -> RigOptions:
     """What the recording's own section `rig` says of one thing, or the rig that it names."""
     section = parse_collection(text).get("rig")
     if section is None:
