@@ -90,7 +90,7 @@ OPENERS = {
     ("export/rslearn/layout.py", "read"): "rasterio opens by a name; looked at before",
     ("export/rslearn/windows.py", "geotiff"): "a file in memory",
     ("mapping/ply.py", "read_ply"): "what is open already",
-    ("engine/exchange.py", "get"): "what is open already",
+    ("engine/shared.py", "get"): "what is open already",
     ("cli.py", "main"): "the null device",
     ("cli.py", "_prepare_streams"): "the null device, and streams that are open already",
     ("reading/running.py", "run"): "a file that this process has just made",
@@ -101,7 +101,7 @@ OPENERS = {
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "evalio.py": "a recording in a scratch folder; `save` hands poses to evalio",
-    "engine/exchange.py": "arrays on their way between workers",
+    "engine/shared.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
     "engine/plan.py": "the log of a job, and what a run wants of a recording",

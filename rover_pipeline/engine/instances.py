@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step, When
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.rig import TYPES, Rig
+from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.format.trace import channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.

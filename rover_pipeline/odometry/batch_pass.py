@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rover_pipeline.engine.exchange import Exchange
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.batch import normal_equations
 from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit, TwoMaps, evaluate, world_rays

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import InTheWayError, RoverError, one_line
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import make_folders, opened_regular
 from rover_pipeline.format.provenance import fingerprint
-from rover_pipeline.format.texts import MAX_YAML_BYTES, read_text
+from rover_pipeline.format.texts import MAX_YAML_BYTES, parse_collection, read_text
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace
 from rover_pipeline.lookup import load
 

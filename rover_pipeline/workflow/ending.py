@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
-from rover_pipeline.format.files import read_bounded
-from rover_pipeline.format.names import STAMP
+from rover_pipeline.format.files import STAMP, read_bounded
 from rover_pipeline.format.provenance import is_source, omission, read_provenance
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs, run_command
 from rover_pipeline.table import TABLE
