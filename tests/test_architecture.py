@@ -15,6 +15,7 @@ import yaml
 import rover_pipeline
 from rover_pipeline.table import TABLE
 from tests.conftest import CHECKOUT
+from tests.kit import small_trace
 
 PACKAGE = CHECKOUT / "rover_pipeline"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -302,6 +303,16 @@ def test_the_table_the_configuration_the_plan_and_jobs_with_nothing_to_do_import
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"numpy", "cv2", "numba", "scipy", "ouster", "matplotlib", "dask"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_a_job_of_the_radars_points_imports_at_most_55_of_our_modules(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 2, sensors=("radar",))
+    command = ["-X", "importtime", "-m", "rover_pipeline", "step", "radar/_radar_points", "--trace", str(trace)]
+    command += ["--output", str(trace / "_radar_points" / ".options-0")]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    modules = set(re.findall(r"\| +(rover_pipeline[\w.]*)$", done.stderr, re.MULTILINE))
+    assert "rover_pipeline.radar.points" in modules
+    assert len(modules) <= 55, sorted(modules)
 
 
 def test_every_step_of_the_table_has_a_rule_of_at_most_five_lines() -> None:

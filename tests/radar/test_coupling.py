@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.radar.coupling import find_coupling
-from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.frames import find_coupling, make_transform
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
