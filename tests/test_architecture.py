@@ -96,7 +96,7 @@ OPENERS = {
     ("cli.py", "_prepare_streams"): "the null device, and streams that are open already",
     ("reading/running.py", "run"): "a file that this process has just made",
     ("report/templating.py", "glossary"): "a document of the package",
-    ("workflow/captures.py", "_is_velodyne"): "what is open already",
+    ("workflow/launch.py", "_is_velodyne"): "what is open already",
     ("workflow/interruptible.py", "_has_processes"): "what the system tells of its processes",
 }
 #: Who may write, besides the format: whatever is no virtual sensor.

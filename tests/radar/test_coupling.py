@@ -14,8 +14,7 @@ from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.radar import NOISE
-from rover_pipeline.simulate.sensors.radar_errors import RadarErrors
+from rover_pipeline.simulate.sensors.radar import NOISE, RadarErrors
 from rover_pipeline.simulate.unkind import Unkind
 from tests.radar.scenes import Target, chirps, texts, words
 

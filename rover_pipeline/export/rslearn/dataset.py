@@ -42,8 +42,7 @@ from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
-from rover_pipeline.mapping.grid import Extent
-from rover_pipeline.mapping.local_grid import LocalGrid
+from rover_pipeline.mapping.grid import Extent, LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
