@@ -20,10 +20,10 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.steps import objects
 from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import Truth
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.scene.world import World
 from rover_pipeline.simulate.sensors import lidar, ouster
-from rover_pipeline.simulate.truth import Truth
 from tests.mapping.scene import Sweeps
 from tests.objects.clearmot import Score, clear_mot
 

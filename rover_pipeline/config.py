@@ -16,7 +16,6 @@ from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.datasets.table import ExportSection
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.imu.options import ImuSection
@@ -26,7 +25,7 @@ from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.odometry.options import LidarOdometrySection
-from rover_pipeline.options import InputOptions, Options, ReportOptions
+from rover_pipeline.options import DaskOptions, InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOdometrySection, RadarOptions
 from rover_pipeline.sync.options import SyncOptions

@@ -25,7 +25,7 @@ from rover_pipeline import __version__
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.origin import in_rig, write_config
-from rover_pipeline.importers.ouster_frames import ImuWriter
+from rover_pipeline.importers.ouster import ImuWriter
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.options import OdometrySection

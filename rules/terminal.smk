@@ -1,7 +1,7 @@
 # What Snakemake says on the terminal, before it says anything more: what fails is reported once, when all is over.
 from snakemake.logging import logger
 
-from rover_pipeline.workflow.jobs import watch
+from rover_pipeline.workflow.ending import watch
 
 JOBS = watch(
     logger,

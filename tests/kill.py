@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.format import switch
+from rover_pipeline.format import attempt
 from rover_pipeline.table import find_step
 from tests.kit import PER_PROCESS, STAMP, assert_same, assert_whole_or_absent, snapshot
 
@@ -99,7 +99,7 @@ def _dying(run: Callable[[], object], moment: int) -> None:
 
 
 def _patch(before: Callable[[str], None]) -> None:
-    for owner, name in (*((os, name) for name in _CALLS), (switch, "_exchange")):
+    for owner, name in (*((os, name) for name in _CALLS), (attempt, "_exchange")):
         original = getattr(owner, name)
 
         def call(*args: Any, _name: str = name, _original: Any = original, **kwargs: Any) -> Any:

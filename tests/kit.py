@@ -23,7 +23,6 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.instances import declared_for
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format.attempt import attempts
@@ -34,6 +33,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
+from rover_pipeline.options import DaskOptions
 from rover_pipeline.table import find_step
 
 ROOT = Path(__file__).parents[1]

@@ -15,6 +15,7 @@ import yaml
 import rover_pipeline
 from rover_pipeline.table import TABLE
 from tests.conftest import CHECKOUT
+from tests.kit import small_trace
 
 PACKAGE = CHECKOUT / "rover_pipeline"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -80,28 +81,28 @@ OPENERS = {
     ("table.py", "*"): "a document of the checkout",
     ("export/mp4.py", "_add_stream"): "a codec",
     ("importers/dca1000.py", "import_dca1000"): "what is open already",
-    ("importers/cloud_files.py", "_npz"): "bytes in memory",
+    ("importers/clouds.py", "_npz"): "bytes in memory",
     ("importers/ros/database.py", "_messages"): "SQLite opens by a name; the file was looked at by `BagFile`",
     ("lidar/captures.py", "open_capture"): "ouster-sdk opens by a name; looked at before",
     ("lidar/captures.py", "imu_packets"): "ouster-sdk opens by a name; looked at before",
     ("camera/model.py", "__init__"): "onnxruntime opens by a name; its digest was taken before",
-    ("export/edgefirst/table.py", "read_table"): "pyarrow opens by a name; looked at before",
+    ("export/edgefirst/layout.py", "read_table"): "pyarrow opens by a name; looked at before",
     ("export/edgefirst/layout.py", "read"): "what is open already",
     ("export/rslearn/layout.py", "read"): "rasterio opens by a name; looked at before",
-    ("export/rslearn/rasters.py", "geotiff"): "a file in memory",
+    ("export/rslearn/windows.py", "geotiff"): "a file in memory",
     ("mapping/ply.py", "read_ply"): "what is open already",
-    ("engine/exchange.py", "get"): "what is open already",
+    ("engine/shared.py", "get"): "what is open already",
     ("cli.py", "main"): "the null device",
     ("cli.py", "_prepare_streams"): "the null device, and streams that are open already",
     ("reading/running.py", "run"): "a file that this process has just made",
     ("report/templating.py", "glossary"): "a document of the package",
-    ("workflow/captures.py", "_is_velodyne"): "what is open already",
+    ("workflow/launch.py", "_is_velodyne"): "what is open already",
     ("workflow/interruptible.py", "_has_processes"): "what the system tells of its processes",
 }
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "evalio.py": "a recording in a scratch folder; `save` hands poses to evalio",
-    "engine/exchange.py": "arrays on their way between workers",
+    "engine/shared.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
     "engine/plan.py": "the log of a job, and what a run wants of a recording",
@@ -302,6 +303,16 @@ def test_the_table_the_configuration_the_plan_and_jobs_with_nothing_to_do_import
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"numpy", "cv2", "numba", "scipy", "ouster", "matplotlib", "dask"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_a_job_of_the_radars_points_imports_at_most_55_of_our_modules(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 2, sensors=("radar",))
+    command = ["-X", "importtime", "-m", "rover_pipeline", "step", "radar/_radar_points", "--trace", str(trace)]
+    command += ["--output", str(trace / "_radar_points" / ".options-0")]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    modules = set(re.findall(r"\| +(rover_pipeline[\w.]*)$", done.stderr, re.MULTILINE))
+    assert "rover_pipeline.radar.points" in modules
+    assert len(modules) <= 55, sorted(modules)
 
 
 def test_every_step_of_the_table_has_a_rule_of_at_most_five_lines() -> None:

@@ -14,7 +14,7 @@ import rover_pipeline as rp
 from docs import make_diagram
 from rover_pipeline import steps
 from rover_pipeline.cli import build_parser
-from rover_pipeline.importers.cloud_files import _NAMES, READERS
+from rover_pipeline.importers.clouds import _NAMES, READERS
 from rover_pipeline.table import TABLE, renewed
 from tests.conftest import CHECKOUT
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from rover_pipeline.engine.decorator import step
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.shared import Shared
-from rover_pipeline.engine.step import Inspection, Output, step
+from rover_pipeline.engine.step import Inspection, Output
 from rover_pipeline.options import Options
 from rover_pipeline.radar.frames import Frames
 from rover_pipeline.radar.options import RangeDopplerOptions

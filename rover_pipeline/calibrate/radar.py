@@ -22,9 +22,8 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.angles import coherence
 from rover_pipeline.radar.axes import is_real, max_doppler, resolutions
 from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency, placed_board, recorded_board
-from rover_pipeline.radar.coupling import Coupling
 from rover_pipeline.radar.detect import Peaks
-from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.frames import Coupling, make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare

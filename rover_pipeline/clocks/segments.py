@@ -2,14 +2,166 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment, fit_clock
-from rover_pipeline.clocks.error_bounds import SegmentFit, with_errors
-from rover_pipeline.clocks.phase_posterior import PhasePosterior, estimate_phases
-from rover_pipeline.clocks.sampling_rate import last_of_bursts, typical_period
-from rover_pipeline.clocks.sequence_numbers import number_samples
+from rover_pipeline.clocks.phase_posterior import PhasePosterior, estimate_phases, last_of_bursts, typical_period
 from rover_pipeline.clocks.tuning import TUNING
+
+# Sequence numbers of samples, in which lost samples count, from their arrivals and the phase of the clock.
+
+
+class SequenceNumbers(NamedTuple):
+    """Sequence numbers of N samples.
+
+    Attributes:
+        number: i8 (N,), never falling.
+        certain: bool (N,). False where lost or repeated samples leave several numbers possible.
+        near: bool (N,), arrivals that are so near to their expected time that they identify their number.
+        after_loss: i8 (loss,), the first sample after each loss.
+        repeated: whether there are more samples than numbers somewhere.
+    """
+
+    number: np.ndarray
+    certain: np.ndarray
+    near: np.ndarray
+    after_loss: np.ndarray
+    repeated: bool
+
+
+def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -> SequenceNumbers:
+    """Number the samples of one segment.
+
+    An arrival near its expected time identifies its number. Between two of them, as many samples as there are numbers
+    have these numbers, however late they arrived. If there are fewer, some were lost, and it is not known which.
+
+    Args:
+        position: f8 (N,), arrivals in periods after the first expected time.
+        known: bool (N,), samples whose arrival shows the phase of the clock.
+        alone: bool (N,), those of them that did not arrive together with others.
+    """
+    number = np.floor(position + TUNING.early).astype("i8")
+    near = alone & (np.abs(position - number) <= TUNING.near)
+    index = np.flatnonzero(near)
+    if not len(index):
+        return SequenceNumbers(np.arange(len(number)), np.zeros(len(number), bool), near, index, False)
+    # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
+    at, doubtful = number[index], np.zeros(len(index), bool)
+    for each in np.flatnonzero(at[1:] <= at[:-1]).tolist():
+        doubtful[max(0, each - TUNING.min_arrivals) : each + TUNING.min_arrivals + 2] = True
+    rising = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
+    near[index[~rising]] = False
+    index, at, doubtful = index[rising], at[rising], doubtful[rising]
+    lost = np.diff(at) - np.diff(index)  # numbers without a sample between neighbouring arrivals that are near
+
+    rest = np.flatnonzero(~near)
+    right = np.searchsorted(index, rest)
+    left, right = np.maximum(right - 1, 0), np.minimum(right, len(index) - 1)
+    inside = (rest > index[0]) & (rest < index[-1])
+    missing = np.where(inside, np.append(lost, 0)[left], 0)
+    arrived, lowest = number[rest], at[left] + rest - index[left]
+    highest = np.where(inside, lowest + np.maximum(missing, 0), np.maximum(arrived, lowest))
+    skipped = np.where(known[rest] & inside, np.clip(arrived, lowest, highest), highest) - lowest
+    # Numbers rise between two arrivals that are near. Repeated samples have no numbers of their own.
+    stride = 2 * len(number) + int(np.ptp(number))
+    skipped = np.maximum.accumulate(skipped + left * stride) - left * stride
+    number[rest] = np.where(missing < 0, np.minimum(lowest, at[right]), lowest + skipped)
+    certain = np.empty(len(number), bool)
+    certain[index] = ~doubtful
+    # No sample arrives before it is taken, and none before an earlier one: that can leave one number only.
+    one = (rest > index[0]) & ((missing == 0) | ((missing > 0) & (arrived <= lowest)))
+    certain[rest] = one & ~(doubtful[left] | doubtful[right])
+    after_loss = 1 + index[0] + np.flatnonzero(np.diff(number[index[0] : index[-1] + 1]) > 1)
+    return SequenceNumbers(number, certain, near, after_loss, bool((lost < 0).any()))
+
+
+# How far from the truth the sampling times of a clock model can be.
+
+
+class SegmentFit(NamedTuple):
+    """A segment whose errors are not known yet.
+
+    Attributes:
+        segment: its n samples, and ts: f8 (n,), their arrivals, seconds.
+        last: bool (n,), arrivals that do not wait for the host together with later ones.
+        numbers: of its samples.
+        shown: i8 (m,), the arrivals that show the phase.
+        low, high: f8 (m,), seconds, from where to where the sampling time by this phase is after that of the model.
+    """
+
+    segment: Segment
+    ts: np.ndarray
+    last: np.ndarray
+    numbers: SequenceNumbers
+    shown: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def with_errors(fits: list[SegmentFit], period: float, max_error: float) -> list[Segment]:
+    """Segments with their errors. The least latency is not known, so a constant difference is no error.
+
+    Args:
+        period: seconds; max_error: as in `smooth_times`.
+    """
+    latency = np.concatenate([(fit.ts - fit.segment.smooth)[fit.numbers.certain] for fit in fits])
+    latency.sort()
+    late_by_a_period = _probability_above(latency, period)
+    if not len(latency) or np.mean(np.abs(latency - np.median(latency)) > period / 4) > TUNING.blurred:
+        return [fit.segment for fit in fits]
+    del latency
+    middle = np.concatenate([(fit.low + fit.high) / 2 for fit in fits])
+    offset = float(np.median(middle)) if len(middle) else 0.0
+    repeated = any(fit.numbers.repeated for fit in fits)
+    # So many arrivals in a row can be late by a whole period, so that a loss seems to come before them.
+    doubtful = int(np.log(TUNING.outside) / np.log(late_by_a_period)) if late_by_a_period > 0 else 0
+    segments = []
+    for fit in fits:
+        error, last = _errors(fit, offset, max_error), np.flatnonzero(fit.last)
+        if repeated:  # two samples that come together can be one that came twice, beside one that was lost
+            error[~fit.last] = np.inf
+        for lost in fit.numbers.after_loss.tolist() if doubtful else ():
+            stop = last[min(int(np.searchsorted(last, lost)) + doubtful, len(last)) - 1] + 1
+            error[lost:stop] = np.inf
+        segments.append(fit.segment._replace(error=error))
+    return segments
+
+
+def _errors(fit: SegmentFit, offset: float, max_error: float) -> np.ndarray:
+    """Errors of the samples of a segment, f8 (n,) seconds; infinite where they are not known.
+
+    Args:
+        offset: seconds, how far phases are after the model of their segment; max_error: as in `smooth_times`.
+    """
+    by_arrival = np.full(len(fit.ts), np.inf)
+    by_arrival[fit.shown] = np.maximum(np.abs(fit.low - offset), np.abs(fit.high - offset))
+    # A sample that waited for the host is as certain as the arrivals before and after it.
+    known = np.concatenate([[np.inf], by_arrival[fit.last], [np.inf]])
+    before = np.cumsum(fit.last, dtype="i4")
+    error = np.maximum(known[before], known[before + 1 - fit.last])
+    # One arrival before its time is a fault of the host's clock. Several show that the model is wrong around them.
+    early = fit.ts - fit.segment.smooth < -TUNING.step * max_error
+    around = np.ones(2 * TUNING.min_arrivals + 1, "i1")
+    early |= ndimage.convolve1d(early.astype("i1"), around, mode="constant") > 1
+    error[early | ~fit.numbers.certain] = np.inf
+    return error
+
+
+def _probability_above(ordered: np.ndarray, limit: float) -> float:
+    """Probability that an arrival is later than `limit`, seconds, by sorted latencies, f8 (N,) seconds. The tail
+    beyond the largest of them is exponential, with the mean excess of the largest tenth."""
+    count = len(ordered)
+    if count < 6:  # too few for a tail of three
+        return 0.5
+    later = count - int(np.searchsorted(ordered, limit))
+    if later:
+        return min((later + 1) / (count + 2), 0.5)
+    tail = ordered[-max(3, count // 10) :]
+    excess = max(float((tail - tail[0]).mean()), 1e-6)
+    return float(np.exp((ordered[-1] - limit) / excess)) / (count + 2)
 
 
 def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]:

@@ -15,7 +15,7 @@ from typing import Any
 from rover_pipeline.engine import cage
 from rover_pipeline.engine.parallel import single_threaded_pools
 from rover_pipeline.errors import ReportedError, RoverError, describe, may_pass
-from rover_pipeline.format import place
+from rover_pipeline.format.channels.base import noted_places
 from rover_pipeline.format.texts import parse_json
 
 #: Bytes of what a process returns, and places that a message names, one of each thread. Schedule.
@@ -39,7 +39,7 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
         DiedError: the process was ended.
         ReportedError: it raised an error.
     """
-    place.noted()  # what this process was at before is forgotten
+    noted_places()  # what this process was at before is forgotten
     context = multiprocessing.get_context("fork")
     # A child waits for ever for the threads of a pool of OpenCV, which it has not.
     with single_threaded_pools(), cage.folders() as caches:
@@ -60,7 +60,7 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
             process.join()
     code = process.exitcode or 0
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-    at = ", ".join(place.noted()[:_MAX_PLACES])
+    at = ", ".join(noted_places()[:_MAX_PLACES])
     raise DiedError(
         f"the process that decodes it ended {how}{f' at {at}' if at else ''}: data there, or a file that describes "
         "them, are damaged, or memory ran out",

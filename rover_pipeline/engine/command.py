@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TextIO
 
 from rover_pipeline.engine.apart import DiedError, error_as_json, error_from_json, run_apart
 from rover_pipeline.engine.execute import Request, StepResult
-from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.plan import OURS, Plan
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
@@ -24,7 +23,7 @@ from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import DASK_VARIABLE, DaskOptions, InputOptions
 
 #: Results, or why they were not made, by the name of the virtual sensor.
 Outcomes = dict[str, StepResult | Exception]

@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rover_pipeline.engine.identity import MODULE, difference, identity
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, single_threaded_pools, unwrapped
 from rover_pipeline.errors import MissingExtraError, RoverError
 from rover_pipeline.lookup import load
+from rover_pipeline.options import DaskOptions
 
 T = TypeVar("T")
 R = TypeVar("R")

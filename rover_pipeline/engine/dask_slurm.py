@@ -18,8 +18,8 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.engine.options import DaskOptions, SlurmWorkers
 from rover_pipeline.errors import MissingExtraError, RoverError, short_text
+from rover_pipeline.options import DaskOptions, SlurmWorkers
 
 #: Seconds after which a worker whose scheduler is gone ends. Schedule.
 _ORPHAN_S = 60

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, steps_beside
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
@@ -28,7 +27,7 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import DaskOptions, InputOptions
 
 
 class StepResult(NamedTuple):

@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.declared import declared_problems
-from rover_pipeline.engine.instances import Roles, as_types, called_as_types
-from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Reference, Step
-from rover_pipeline.errors import FormatError
+from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Reference, Step, step_of_room
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import Channel
-from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import file_state, fingerprint
+from rover_pipeline.format.provenance import file_state, fingerprint, read_provenance
+from rover_pipeline.format.rig import Rig, layout_problems
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.numerics.nearest import matching_samples
 from rover_pipeline.options import InputOptions, Options
+
+# Results of our steps as inputs: their channels must be of the type and shape that the step declares.
+
+_OURS = re.compile(r"rover_pipeline\.([a-z0-9_]+)\.[a-z0-9_.]+:[a-z0-9_]+")
+
+
+class Kind(NamedTuple):
+    """Type of a channel's samples without byte order, and their shape, where None stands for any size."""
+
+    type: str
+    shape: tuple[int | None, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.type} of [{', '.join('any' if size is None else str(size) for size in self.shape)}]"
+
+    def fits(self, type: str, shape: tuple[int, ...]) -> bool:
+        same = len(shape) == len(self.shape)
+        return self.type == type and same and all(b in (None, a) for a, b in zip(shape, self.shape, strict=True))
+
+
+def kinds(outputs: Mapping[str, Output]) -> dict[str, Kind]:
+    """The kinds of the channels that a step declares, as far as it declares them."""
+    return {name: Kind(out.type, out.shape) for name, out in outputs.items() if out.type}
+
+
+def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
+    """Why a channel of one of our virtual sensors is not what the step declares that made it.
+
+    Samples of another type or shape can have as many bytes: a step would read them as other values.
+    """
+    if not sensor.name.startswith("_") or channel not in sensor.specs:
+        return
+    rig = Rig(sensor.path.parent)
+    ours = _OURS.fullmatch(str((read_provenance(sensor.path) or {}).get("step")))
+    try:
+        step = step_of_room(f"{ours[1]}/{rig.declared(sensor.name)}") if ours else None
+        outputs = declared_for(step, sensor.name, rig).outputs if step else {}
+    except (RoverError, AttributeError):  # it was made by a step of another version, which had another name
+        return
+    kind, spec = kinds(outputs).get(channel), sensor.specs[channel]
+    if kind and not kind.fits(spec.type, spec.shape):
+        yield (
+            f"{sensor.path / channel}: is {spec.type} of {list(spec.shape)}, must be {kind}; remove {sensor.path} and "
+            "make it again"
+        )
 
 
 @dataclass

@@ -16,8 +16,8 @@ import yaml
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step, When
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.rig import TYPES, Rig
+from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.format.trace import Trace, channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.

@@ -25,9 +25,9 @@ from typing import Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
+from rover_pipeline.options import DaskOptions
 
 T = TypeVar("T")
 R = TypeVar("R")

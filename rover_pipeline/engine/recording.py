@@ -12,12 +12,12 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from rover_pipeline.engine.exchange import Exchange
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Processes, ordered_map
 from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
+from rover_pipeline.options import DaskOptions
 
 R = TypeVar("R")
 

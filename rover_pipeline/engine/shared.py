@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.files import opened_file
 
 T = TypeVar("T")
 #: Gives frames of a channel, and bool (frame,), whether each could be decoded.
@@ -48,3 +53,37 @@ class Blocks:
         if key not in self._kept:
             self._kept[key] = read(channel, start, stop)
         return self._kept[key]
+
+
+# Arrays that mapped functions of one step hand to one another, in whatever process or machine they run.
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Lists of arrays by key. Can be sent to other processes.
+
+    Attributes:
+        folder: holds the arrays as files, in a file system that all workers share.
+    """
+
+    folder: Path
+
+    def put(self, key: str, arrays: Sequence[np.ndarray]) -> None:
+        """Keep arrays under a key, which is also a file name. Only one function may put under a key."""
+        np.savez(self._path(key), *arrays)
+
+    def get(self, key: str) -> list[np.ndarray]:
+        """The arrays under a key, in their order.
+
+        Raises:
+            FileNotFoundError: nothing was put under the key.
+            RoverError: the file cannot be read back.
+        """
+        try:
+            with opened_file(self._path(key)) as file, np.load(file) as arrays:
+                return [arrays[name] for name in arrays.files]
+        except (BadZipFile, EOFError, ValueError) as error:
+            raise RoverError(f"{self._path(key)}: cannot be read back ({error}); run the same command again") from error
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.npz"

@@ -10,13 +10,11 @@ from __future__ import annotations
 import functools
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_pipeline.engine.identity import source_of
-from rover_pipeline.engine.misuse import check_arguments, check_words
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.descriptions import axes_of
 from rover_pipeline.lookup import load
@@ -261,7 +259,8 @@ class Step:
     @property
     def identity(self) -> dict[str, Any]:
         """What provenance says of the step: its name, its version and, of a user's step, the digest of its code."""
-        source = source_of(self.function)
+        ours = isinstance(self.function, str)  # its version says when its bytes change
+        source = "" if ours else load("rover_pipeline.engine.identity:source_of")(self.function)
         return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
 
     def load(self) -> None:
@@ -344,110 +343,6 @@ class Step:
         return [name for entry in entries for name in ([entry] if isinstance(entry, str) else entry)] + [*self.reads]
 
 
-def step(
-    *,
-    version: int,
-    sensor: str = "",
-    section: str | Sequence[str] = (),
-    inputs: Mapping[str, str] | None = None,
-    outputs: Mapping[str, str | Output] | None = None,
-    whole: Mapping[str, Reference] | None = None,
-    files: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function from arrays to arrays as a step; the function itself is not changed.
-
-    The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
-    one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
-    (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
-    Arguments of `whole`, `nearest` and `files` that have a default are left out when the recording has no such channel
-    or file.
-
-    With `recording` the function is called once for all frames. It takes a `Recording` instead of blocks of the
-    inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes files instead
-    of channels, as a dictionary of bytes by file name. Such a step needs no inputs, and takes the directory of the
-    recording if it has an argument `trace`. What it reads there it names in `reads`, for its provenance.
-
-    `views` says how inputs are read: `views={"video": smaller}` reads what `smaller(channel, options=options)` gives,
-    a channel too, such as the same pictures decoded at a smaller size. A function with an argument `shapes` is given
-    the shapes of samples as they are stored, by argument.
-
-    `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
-    are none). Its figures are written to provenance, its warnings to the terminal and the log too.
-
-    `prepare` is called once, before, with the arguments of the function for some valid frames spread over all the
-    recording. What it returns is given to the function and to `inspect` as `prepared`: an estimate that must be the
-    same for all ranges of frames.
-
-    `conclude` is called once with the results of all frames by channel, `valid` included, of a step whose channels are
-    raw and small. It returns an `Inspection`.
-
-    `shares="radar"` lets the step be made in one pass with the steps of `rover_pipeline.radar` that read `radar/iq`.
-    Its function is then called for one frame at a time, and may take `shared`, by which it shares what it computes
-    from the frame of its first input; see `rover_pipeline.engine.shared`. Its result must not depend on how many
-    frames a call has.
-
-    Args:
-        version: raised whenever the same input gives other bytes.
-        sensor: name of the virtual sensor, `_name`, for a rule with `needs` and `makes`.
-        section: of the configuration that holds the options, such as `extra.mine`.
-        inputs: see `Step`, as for all that follow.
-        outputs: a text instead of an `Output` is its description.
-        whole: as in `Step`.
-        files: as in `Step`.
-        more: other attributes of `Step`, `Run` and `Shown`.
-
-    Raises:
-        ConfigError: when the module is imported: a word is unknown, or arguments and declaration do not fit.
-    """
-
-    def attach(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = f"{function.__module__}:{function.__qualname__}"
-        groups = {"run": Run, "shown": Shown}
-        words = {word: {each.name for each in fields(group)} for word, group in groups.items()}
-        check_words(name, more, [*{each.name for each in fields(Step)} - {*groups}, *words["run"], *words["shown"]])
-        parameters = signatures.signature(function, eval_str=True).parameters
-        sections = (section,) if isinstance(section, str) else tuple(section)
-        with_default = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
-
-        def marked(references: Mapping[str, Any] | None) -> dict[str, Any]:
-            # Arguments with a default say that they are optional: the declaration says it in its own way.
-            given = references or {}
-            return {name: _optional(entry) if name in with_default else entry for name, entry in given.items()}
-
-        nearest = more.pop("nearest", None)
-        check_arguments(
-            name,
-            parameters,
-            {"inputs": inputs or {}, "nearest": nearest or {}, "whole": whole or {}, "files": files or {}},
-            sections=sections,
-            constants=more.get("constants", ()),
-            once=bool(more.get("recording") or more.get("products")),
-        )
-        grouped = {
-            word: group(**{each: more.pop(each) for each in words[word] & more.keys()})
-            for word, group in groups.items()
-        }
-        described = Step(
-            function=function,
-            version=version,
-            sensor=sensor,
-            sections=sections,
-            options=parameters["options"].annotation if "options" in parameters else None,
-            inputs=dict(inputs or {}),
-            nearest=marked(nearest),
-            whole=marked(whole),
-            files=marked(files),
-            outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
-            **more,
-            **grouped,
-        )
-        setattr(function, ATTRIBUTE, described)
-        return function
-
-    return attach
-
-
 def step_of_room(name: str) -> Step:
     """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms.
 
@@ -468,12 +363,6 @@ def _merged(declared: Mapping[str, Any] | Run, changes: Mapping[str, Any]) -> Ma
     if isinstance(declared, Run):
         return replace(declared, **changes)
     return {name: value for name, value in {**declared, **changes}.items() if value is not None}
-
-
-def _optional(entry: Reference) -> Reference:
-    if isinstance(entry, str):
-        return entry if entry.endswith(OPTIONAL) else entry + OPTIONAL
-    return tuple(name if name.endswith(OPTIONAL) else name + OPTIONAL for name in entry)
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,8 +17,8 @@ from rover_pipeline.engine.plan import OURS
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
-from rover_pipeline.format import place
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
+from rover_pipeline.format.channels.base import note_place
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
@@ -113,7 +113,7 @@ class FrameTask:
             arguments["shapes"] = self.inputs.shapes
         if self.options is not None:
             arguments["options"] = self.options
-        place.note(f"{self.inputs.paths} ({self.step.name})", start, stop - 1)
+        note_place(f"{self.inputs.paths} ({self.step.name})", start, stop - 1)
         try:
             return (function or self.step.call)(**arguments)
         except (MissingExtraError, SampleError, UnfitError):
@@ -126,7 +126,7 @@ class FrameTask:
             text = f"{kind}{error or 'no message'}{f' {UNEXPECTED}' if kind else ''}"
             raise RoverError(f"{self._location(start, stop)}: {text}") from error
         finally:
-            place.note()
+            note_place()
 
     def _location(self, start: int, stop: int) -> str:
         return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"

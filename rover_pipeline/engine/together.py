@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, StepResult, StepRun, start_collector
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import named_if_not_written
+from rover_pipeline.options import DaskOptions
 
 
 class ResultRequest(NamedTuple):

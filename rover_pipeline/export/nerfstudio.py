@@ -34,7 +34,7 @@ from rover_pipeline.export.pictures import Cloud, Picture
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.names import below
+from rover_pipeline.format.files import below
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import whole_sensor

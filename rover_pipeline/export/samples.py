@@ -13,9 +13,8 @@ import numpy as np
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels import Channel
-from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.rig import Rig, layout_problems
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import is_empty

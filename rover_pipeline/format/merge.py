@@ -13,10 +13,9 @@ import yaml
 from rover_pipeline.errors import InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.channels.base import sync_folders, sync_new_name
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import fingerprint
-from rover_pipeline.format.texts import MAX_YAML_BYTES, read_text
+from rover_pipeline.format.texts import MAX_YAML_BYTES, parse_collection, read_text
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace, new_trace
 
 #: Traces that are begun for a process in a cage -> the folder to build each in.

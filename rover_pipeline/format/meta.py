@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.names import is_plain
+from rover_pipeline.format.files import is_plain, replace_file
 from rover_pipeline.format.texts import read_json
 
 META = "meta.json"

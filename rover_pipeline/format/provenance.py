@@ -14,8 +14,7 @@ from typing import Any
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import one_line
-from rover_pipeline.format.files import opened_regular, read_exactly
-from rover_pipeline.format.names import plain_names
+from rover_pipeline.format.files import opened_regular, plain_names, read_exactly
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.lookup import load
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, short
-from rover_pipeline.format.names import is_plain
+from rover_pipeline.format.files import is_plain
 from rover_pipeline.format.provenance import (
     PROVENANCE,
     file_state,

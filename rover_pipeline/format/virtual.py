@@ -1,7 +1,7 @@
 """The only writer of virtual sensors: a result is complete or absent, and files of others are never touched.
 
 A result is built in the scratch folder of its attempt (`attempt.py`), checked, synced, and published by one rename that
-exchanges it with our older result (`switch.py`). So a kill or an error at any moment leaves the whole older result or
+exchanges it with our older result (`switch`). So a kill or an error at any moment leaves the whole older result or
 the whole new one, and nothing that a user must clean up.
 """
 
@@ -21,14 +21,13 @@ from typing import Any, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
-from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
+from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree, switch
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
 from rover_pipeline.format.names import is_plain, is_stamp
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
-from rover_pipeline.format.switch import switch
 
 #: What killed runs of earlier versions left inside of a result.
 _LEFT = {PARTIAL, LOCK}

@@ -2,26 +2,253 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from imagecodecs import lzf_decode
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, short
+from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.cloud_files import READERS, read_cloud
 from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.importers.points import MAX_POINTS, Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import files_of, times_of_files
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lidar.spin import Turning, share_of_turn
+
+# Files of one point cloud each: `.bin`, `.pcd`, `.ply`, `.npz`. What a file says of its size is never believed.
+
+#: Bytes of a file: the largest sweep has 11 million points, of 64 bytes each at most. Schedule.
+_MAX_BYTES = 1 << 30
+_MAX_HEADER = 1 << 16
+#: Names that sources give to what is known of a point, in small letters -> channel, and the factor to its unit there.
+#: Layout.
+_NAMES: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(("intensity", "i", "reflectivity", "reflectance", "remission"), ("intensity", 1)),
+    **dict.fromkeys(("intensity_pct", "reflectivity_pct"), ("intensity", 0.01)),
+    **dict.fromkeys(("ring", "line", "channel", "laser_id", "beam"), ("ring", 1)),
+    **dict.fromkeys(("time", "t", "timestamp", "time_stamp", "point_time"), ("time", 1)),
+    **dict.fromkeys(("time_ns", "t_ns", "offset_time"), ("time", 1e-9)),
+    **dict.fromkeys(("time_us", "timestamp_us"), ("time", 1e-6)),
+    "scalar_intensity": ("intensity", 1),
+}
+#: Types of PCD files. Layout.
+_PCD_TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
+    (kind, size): f"<{kind.lower()}{size}" for kind in ("I", "U") for size in (1, 2, 4, 8)
+}
+_PLY_TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4",
+    "double": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
+    "float32": "f4", "float64": "f8",
+}  # fmt: skip
+#: What damaged files make their readers raise.
+_DAMAGED = (
+    ValueError, LookupError, TypeError, OSError, ArithmeticError, MemoryError, EOFError, NotImplementedError,
+    RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+#: LZF makes at most 264 bytes from three. Layout.
+_LZF_RATIO = 88
+Columns = Mapping[str, np.ndarray]
+
+
+def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
+    """The points of a file. Times are in s as the file has them: after any instant, or since 1970.
+
+    Args:
+        fields: names of the f4 columns of a `.bin` file; x, y, z and intensity unless given.
+
+    Raises:
+        FormatError: the file cannot be read, is not what it says, or has no points.
+    """
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(f"{path}: is no point cloud; known: {', '.join(sorted(READERS))}")
+    try:
+        return cloud_of(reader(path, fields))
+    except FormatError:
+        raise
+    except FileNotFoundError as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+    except _DAMAGED as error:
+        raise FormatError(f"{path}: is no whole {path.suffix[1:]} file: {short(str(error), 200)}") from error
+
+
+def cloud_of(columns: Columns) -> Cloud:
+    """The points of columns by the names that sources give them.
+
+    Raises:
+        ValueError: there are no coordinates, or columns have different lengths.
+    """
+    found: dict[str, Any] = {}
+    for name, values in columns.items():
+        channel, factor = _NAMES.get(name.lower(), ("", 1))
+        if channel and channel not in found:
+            is_whole_time = channel == "time" and factor == 1 and values.dtype.kind in "iu"
+            scale = 1e-9 if is_whole_time else factor  # whole numbers of seconds are no times of points
+            found[channel] = values * scale if scale != 1 else values
+    lower = {name.lower(): values for name, values in columns.items()}
+    if {"x", "y", "z"} <= lower.keys():
+        found["xyz"] = np.stack([np.asarray(lower[axis], "f4") for axis in "xyz"], -1)
+    else:
+        listed = ", ".join(columns) or "none"
+        raise ValueError(f"it has no coordinates x, y and z; its fields are {listed}")
+    cloud = Cloud(**found)
+    count = len(cloud.xyz)
+    if count > MAX_POINTS or any(each is not None and each.shape[:1] != (count,) for each in cloud):
+        raise ValueError(f"its columns have different lengths, or more than {MAX_POINTS:,} points")
+    if cloud.ring is not None:
+        cloud = cloud._replace(ring=np.clip(np.nan_to_num(cloud.ring), 0, 65535).astype("u2"))
+    return cloud
+
+
+def _bin(path: Path, fields: Sequence[str]) -> Columns:
+    data = read_bounded(path, _MAX_BYTES, "any sweep")
+    names = list(fields) or ["x", "y", "z", "intensity"]
+    if not data or len(data) % (4 * len(names)):
+        hint = "give --fields" if not fields else "look at --fields"
+        raise FormatError(
+            f"{path}: {len(data):,} bytes are no whole points of {len(names)} f4 ({', '.join(names)}); {hint}"
+        )
+    table = np.frombuffer(data, "<f4").reshape(-1, len(names))
+    return {name: table[:, number] for number, name in enumerate(names)}
+
+
+def _npz(path: Path, fields: Sequence[str]) -> Columns:
+    data = io.BytesIO(read_bounded(path, _MAX_BYTES, "any sweep"))
+    with zipfile.ZipFile(data) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
+            raise FormatError(f"{path}: unpacks to more than {_MAX_BYTES:,} bytes; no sweep does")
+    with np.load(data, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    columns: dict[str, np.ndarray] = {}
+    for name, values in arrays.items():
+        scale = 0.001 if name.endswith("_mm") else 1.0
+        if values.ndim == 2 and values.shape[1] >= 3 and name.lower().startswith(("xyz", "points", "pc", "data")):
+            columns |= {axis: (values[:, number] * scale).astype("f4") for number, axis in enumerate("xyz")}
+            if values.shape[1] > 3:
+                columns["intensity"] = values[:, 3]
+        elif values.ndim == 1:
+            columns[name] = values
+    return columns
+
+
+def _pcd(path: Path, fields: Sequence[str]) -> Columns:
+    data = read_bounded(path, _MAX_BYTES, "any sweep")
+    header: dict[str, list[str]] = {}
+    at = 0
+    while "DATA" not in header:
+        end = data.find(b"\n", at, at + _MAX_HEADER)
+        if end < 0 or end > _MAX_HEADER:
+            raise ValueError("its header has no line DATA")
+        words = data[at:end].decode("ascii").split()
+        at = end + 1
+        if words and not words[0].startswith("#"):
+            header[words[0].upper()] = words[1:]
+    names = header["FIELDS"]
+    counts = [int(each) for each in header.get("COUNT", ["1"] * len(names))]
+    kinds = [_PCD_TYPES[kind, int(size)] for kind, size in zip(header["TYPE"], header["SIZE"], strict=True)]
+    if not len(names) == len(counts) == len(kinds) or min(counts) < 1 or max(counts) > 1024:
+        raise ValueError("FIELDS, SIZE, TYPE and COUNT of its header have different lengths")
+    points = int(header["POINTS"][0]) if "POINTS" in header else int(header["WIDTH"][0]) * int(header["HEIGHT"][0])
+    if not 0 <= points <= MAX_POINTS:
+        raise ValueError(f"its header says {points:,} points")
+    row = [(f"{number}", kind, (count,)) for number, (kind, count) in enumerate(zip(kinds, counts, strict=True))]
+    body = memoryview(data)[at:]
+    encoding = header["DATA"][0]
+    if encoding == "ascii":
+        table = _numbers(bytes(body), points, sum(counts))
+        first = np.cumsum([0, *counts[:-1]])
+        columns = {name: table[:, at] for name, at in zip(names, first, strict=True)}
+    elif encoding == "binary":
+        rows = np.frombuffer(body, np.dtype(row), points)
+        columns = {name: rows[f"{number}"][:, 0] for number, name in enumerate(names)}
+    elif encoding == "binary_compressed":
+        columns = _compressed(body, names, kinds, counts, points)
+    else:
+        raise ValueError(f"DATA {short(encoding)} is none of ascii, binary and binary_compressed")
+    # Padding is called `_`, and one of several columns of that name says nothing.
+    return {name: values for name, values in columns.items() if name != "_"}
+
+
+def _compressed(
+    body: memoryview, names: Sequence[str], kinds: Sequence[str], counts: Sequence[int], points: int
+) -> dict[str, np.ndarray]:
+    """Columns that stand one after the other, compressed by LZF."""
+    packed, unpacked = np.frombuffer(body[:8], "<u4").tolist()
+    sizes = [np.dtype(kind).itemsize * count * points for kind, count in zip(kinds, counts, strict=True)]
+    if unpacked != sum(sizes) or packed > len(body) - 8 or unpacked > _LZF_RATIO * packed:
+        raise ValueError(f"its compressed part says {unpacked:,} bytes where its points have {sum(sizes):,}")
+    try:
+        plain = lzf_decode(bytes(body[8 : 8 + packed]), out=bytearray(unpacked)) if unpacked else b""
+    except RuntimeError as error:
+        raise ValueError(f"its compressed part is damaged: {error}") from error
+    if len(plain) != unpacked:
+        raise ValueError("its compressed part is damaged")
+    starts = np.cumsum([0, *sizes])
+    return {
+        name: np.frombuffer(plain[begin : begin + size], kind).reshape(points, count)[:, 0]
+        for name, kind, count, begin, size in zip(names, kinds, counts, starts, sizes, strict=False)
+    }
+
+
+def _ply(path: Path, fields: Sequence[str]) -> Columns:
+    data = read_bounded(path, _MAX_BYTES, "any sweep")
+    end = data.find(b"end_header", 0, _MAX_HEADER)
+    line_end = data.find(b"\n", max(end, 0))
+    if not data.startswith(b"ply") or end < 0 or line_end < 0:
+        raise ValueError("it does not begin with the header of a PLY file")
+    encoding, points, row, element = "", 0, [], ""
+    for words in (line.split() for line in data[:end].decode("ascii").splitlines()):
+        if words[:1] == ["format"]:
+            encoding = words[1]
+        elif words[:1] == ["element"]:
+            element, before = words[1], element
+            if element == "vertex":
+                points = int(words[2])
+                if before:
+                    raise ValueError(f"its vertices come after {short(before)}; only those that come first are read")
+        elif words[:1] == ["property"] and element == "vertex":
+            if words[1] == "list":
+                raise ValueError("its vertices have lists, which a point has not")
+            row.append((words[2], _PLY_TYPES[words[1]]))
+    if not 0 <= points <= MAX_POINTS or not row:
+        raise ValueError(f"its header says {points:,} vertices of {len(row)} properties")
+    body = memoryview(data)[line_end + 1 :]
+    if encoding == "ascii":
+        table = _numbers(bytes(body), points, len(row))
+        return {name: table[:, number] for number, (name, _) in enumerate(row)}
+    order = {"binary_little_endian": "<", "binary_big_endian": ">"}[encoding]
+    rows = np.frombuffer(body, np.dtype([(name, order + kind) for name, kind in row]), points)
+    return {name: rows[name] for name, _ in row}
+
+
+def _numbers(text: bytes, rows: int, columns: int) -> np.ndarray:
+    """Numbers of a text, f8 (row, column): as many as there must be at least."""
+    if len(text) < 2 * rows * columns - 1:
+        raise ValueError(f"it ends before its {rows:,} points")
+    words = text.split(None, rows * columns)[: rows * columns]
+    if len(words) != rows * columns:
+        raise ValueError(f"it has {len(words):,} numbers where its points have {rows * columns:,}")
+    return np.asarray(words, "S").astype("f8").reshape(rows, columns)
+
+
+READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {
+    ".bin": _bin,
+    ".npz": _npz,
+    ".pcd": _pcd,
+    ".ply": _ply,
+}
 
 
 class Turn(NamedTuple):

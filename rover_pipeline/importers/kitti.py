@@ -31,8 +31,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.cloud_files import read_cloud
-from rover_pipeline.importers.clouds import Turn, cloud_files, dated, raised, steady_turns, write_sweeps
+from rover_pipeline.importers.clouds import Turn, cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
 from rover_pipeline.importers.names import sensor_name
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures

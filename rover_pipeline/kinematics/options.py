@@ -126,3 +126,12 @@ class RigOptions(Options):
 
 def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+# References that several rooms declare when they need the lidar's trajectory.
+
+#: All of `_odom` that a trajectory is made from; see `Trajectory.of`.
+_CHANNELS = ("ts", "pos", "rot", "vel", "acc", "avel", "valid")
+ODOMETRY = tuple(f"_odom/{channel}" for channel in _CHANNELS)
+#: The same of `_radar_odom`.
+RADAR_ODOMETRY = tuple(f"_radar_odom/{channel}" for channel in _CHANNELS)

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from pydantic import ValidationError
 
 from rover_pipeline.errors import ConfigError, explain
-from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, OwnRegion, RigName, RigOptions
 
 #: A section, or the name of a rig; "identity" where nobody gave a pose.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
-from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.lidar.kinds import OF_IMAGES_THERE, ONLY_OF_IMAGES, of_points
 from rover_pipeline.lidar.options import PointsOptions
 

@@ -20,12 +20,20 @@ from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
-from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, CellCounts, Extent, Grid, classify, yaml_text
-from rover_pipeline.mapping.local_grid import LocalGrid
-from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
+from rover_pipeline.mapping.grid import (
+    FREE,
+    OCCUPIED,
+    UNKNOWN,
+    CellCounts,
+    Extent,
+    Grid,
+    LocalGrid,
+    classify,
+    yaml_text,
+)
+from rover_pipeline.mapping.mirrors import Boxes, Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.mapping.removal import Boxes
 from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.linear import matmul

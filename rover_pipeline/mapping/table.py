@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.engine.step import Rate, Run, Shown, Step, When
-from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS, OF_IMAGES_THERE
 from rover_pipeline.mapping.options import MapStepOptions
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import cho_solve_banded, cholesky, cholesky_banded, inv, matmul
-from rover_pipeline.objects.models import ConstantTurn, ConstantVelocity, Model
+from rover_pipeline.objects.tracking import ConstantTurn, ConstantVelocity, Model
 from rover_pipeline.objects.tuning import TUNING
 
 #: Degrees of freedom of the t distribution of the residuals: a few are far larger than the others.

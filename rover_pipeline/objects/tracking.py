@@ -8,14 +8,125 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.models import SPEED_SD
 from rover_pipeline.objects.tuning import TUNING
+
+# Motion models: nearly constant velocity, as of a person, and nearly constant speed and turn rate, as of a car.
+#
+# A person may step aside. A car moves where it heads, so that its sides give its direction, and a bend of some seconds
+# is one turn rate. With the model of constant velocity a bend would need a large acceleration, and the velocity would
+# follow every error of a position (Schubert, Richter and Wanielik, Comparison and evaluation of advanced motion models
+# for vehicle tracking, 2008: CV and CTRV).
+#
+# States are f8 (N, S) and begin with x and y, m. Both models have the same methods:
+#
+# - `predicted(state, dt)`: the states after times, f8 (N,), s, and their derivatives by the states, f8 (N, S, S). -
+# `information(state, dt)`: inverse covariance of what the motion adds to the predicted states, f8 (N, S, S). -
+# `prior()`: inverse variances of the first state, f8 (S,). - `in_plane(state)`: x, y and their velocities, f8 (N, 4),
+# and their derivatives by the states, f8 (N, 4, S).
+
+#: Prior of a body, standard deviations: wider than any body in range, m, m/s, rad, rad/s (a car in its tightest bend).
+#: Tuned: by hand.
+_PLACE_SD, SPEED_SD, _HEADING_SD, _TURN_SD = 100.0, 8.0, 1.0, 0.7
+#: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
+_SLIP = 0.0025
+
+
+def _integrated_noise(density: float, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inverse covariance of a value and its rate, whose change is white noise of this power spectral density."""
+    return 12 / (density * dt**3), -6 / (density * dt**2), 4 / (density * dt)
+
+
+class ConstantVelocity(NamedTuple):
+    """State: x, y, m, and their velocities, m/s.
+
+    Attributes:
+        noise: power spectral density of the acceleration, m2/s3: the velocity's variance grows by this in a second.
+    """
+
+    noise: float
+
+    def predicted(self, state: np.ndarray, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        change = np.tile(np.eye(4), (len(state), 1, 1))
+        change[:, 0, 2] = change[:, 1, 3] = dt
+        return np.einsum("nij,nj->ni", change, state), change
+
+    def information(self, state: np.ndarray, dt: np.ndarray) -> np.ndarray:
+        result = np.zeros((len(dt), 4, 4))
+        place, both, rate = _integrated_noise(self.noise, dt)
+        for axis in range(2):
+            result[:, axis, axis], result[:, 2 + axis, 2 + axis] = place, rate
+            result[:, axis, 2 + axis] = result[:, 2 + axis, axis] = both
+        return result
+
+    def prior(self) -> np.ndarray:
+        return np.array([_PLACE_SD, _PLACE_SD, SPEED_SD, SPEED_SD]) ** -2.0
+
+    def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return state, np.tile(np.eye(4), (len(state), 1, 1))
+
+
+class ConstantTurn(NamedTuple):
+    """State: x, y, m, heading, rad, speed, m/s, and turn rate, rad/s.
+
+    Attributes:
+        ahead: power spectral density of the acceleration along the heading, m2/s3.
+        turn: that of the change of the turn rate, rad2/s3.
+    """
+
+    ahead: float
+    turn: float
+
+    def predicted(self, state: np.ndarray, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        half = state[:, 4] * dt / 2
+        chord = np.sinc(half / np.pi)
+        way, angle = state[:, 3] * dt * chord, state[:, 2] + half
+        cos, sin = np.cos(angle), np.sin(angle)
+        change = np.tile(np.eye(5), (len(state), 1, 1))
+        # The chord differs from the arc in second order of the turn, which its derivative leaves out.
+        change[:, 0, 2], change[:, 1, 2] = -way * sin, way * cos
+        change[:, 0, 3], change[:, 1, 3] = dt * chord * cos, dt * chord * sin
+        change[:, 0, 4], change[:, 1, 4] = -dt / 2 * way * sin, dt / 2 * way * cos
+        change[:, 2, 4] = dt
+        result = state.copy()
+        result[:, 0] += way * cos
+        result[:, 1] += way * sin
+        result[:, 2] += 2 * half
+        return result, change
+
+    def information(self, state: np.ndarray, dt: np.ndarray) -> np.ndarray:
+        own = np.zeros((len(dt), 5, 5))
+        for noise, value, rate in ((self.ahead, 0, 3), (self.turn, 2, 4)):
+            own[:, value, value], both, own[:, rate, rate] = _integrated_noise(noise, dt)
+            own[:, value, rate] = own[:, rate, value] = both
+        own[:, 1, 1] = 1 / (_SLIP * dt)
+        angle = state[:, 2] + state[:, 4] * dt / 2
+        axes = np.tile(np.eye(5), (len(dt), 1, 1))
+        axes[:, 0, 0] = axes[:, 1, 1] = np.cos(angle)
+        axes[:, 0, 1] = np.sin(angle)
+        axes[:, 1, 0] = -axes[:, 0, 1]
+        return np.asarray(matmul(axes.transpose(0, 2, 1), own, axes))
+
+    def prior(self) -> np.ndarray:
+        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, _TURN_SD]) ** -2.0
+
+    def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]
+        slope = np.zeros((len(state), 4, 5))
+        slope[:, 0, 0] = slope[:, 1, 1] = 1
+        slope[:, 2, 2], slope[:, 2, 3] = -speed * sin, cos
+        slope[:, 3, 2], slope[:, 3, 3] = speed * cos, sin
+        return np.column_stack([state[:, :2], speed * cos, speed * sin]), slope
+
+
+Model = ConstantVelocity | ConstantTurn
+
 
 #: Squared distance, in standard deviations, within which 99.9 % of the clusters of a body are.
 #: Noise: chi-square with 2 degrees of freedom.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rover_pipeline.engine.exchange import Exchange
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.other_lidars import OtherLidar
 from rover_pipeline.odometry.registration.batch import normal_equations

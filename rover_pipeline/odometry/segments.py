@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State

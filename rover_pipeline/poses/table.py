@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
-from rover_pipeline.kinematics.options import Mounted
-from rover_pipeline.kinematics.references import ODOMETRY, RADAR_ODOMETRY
+from rover_pipeline.kinematics.options import ODOMETRY, RADAR_ODOMETRY, Mounted
 from rover_pipeline.poses.options import PosesOptions
 
 #: Files of the recording that a sensor needs besides `config.yaml`.

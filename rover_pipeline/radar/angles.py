@@ -16,8 +16,7 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.kernels import angle_magnitudes, lag_products
-from rover_pipeline.radar.spectrum import window_weights
+from rover_pipeline.radar.spectrum import angle_magnitudes, lag_products, window_weights
 
 #: Antennas of one row that the kernel of the spectrum adds up at a time. Layout.
 _GROUP = 4

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.format.texts import parse_json
+from rover_pipeline.format.texts import parse_collection, parse_json
 
 T = TypeVar("T")
 

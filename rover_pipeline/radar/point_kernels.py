@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled_with_fma
-from rover_pipeline.radar.kernels import add_scaled
+from rover_pipeline.radar.spectrum import add_scaled
 
 # --- Detection ----------------------------------------------------------------------------------------------------
 

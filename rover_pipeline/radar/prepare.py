@@ -18,9 +18,8 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.angles import centred_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
-from rover_pipeline.radar.coupling import Coupling, find_coupling
 from rover_pipeline.radar.detect import cell_pairs, imbalance
-from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.frames import Coupling, find_coupling, make_transform
 from rover_pipeline.radar.options import (
     CaptureOptions,
     PointsOptions,

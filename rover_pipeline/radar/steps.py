@@ -20,10 +20,8 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
 from rover_pipeline.radar.axes import is_real, resolutions
 from rover_pipeline.radar.boards import Board, placed_board
-from rover_pipeline.radar.coupling import near_zero
-from rover_pipeline.radar.frames import Frames
+from rover_pipeline.radar.frames import Frames, near_zero
 from rover_pipeline.radar.health import frame_health
-from rover_pipeline.radar.kernels import as_half
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -32,7 +30,7 @@ from rover_pipeline.radar.options import (
 )
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared
-from rover_pipeline.radar.spectrum import decibel
+from rover_pipeline.radar.spectrum import as_half, decibel
 from rover_pipeline.radar.tuning import TUNING
 
 #: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step, When
-from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
     RadarOdometryOptions,

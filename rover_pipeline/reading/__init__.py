@@ -5,8 +5,8 @@ from rover_pipeline.errors import FormatError, RoverError, SampleError
 from rover_pipeline.format.axes import Axis
 from rover_pipeline.reading.channel import Channel
 from rover_pipeline.reading.many import Samples, Traces, open_many
-from rover_pipeline.reading.record import Record
 from rover_pipeline.reading.running import run
+from rover_pipeline.reading.selection import Record
 from rover_pipeline.reading.sensor import Sensor
 from rover_pipeline.reading.synced import Synced
 from rover_pipeline.reading.trace import Trace, open

@@ -13,7 +13,7 @@ from rover_pipeline.datasets.recordings import named_recordings
 from rover_pipeline.datasets.splits import SPLITS, Course, assign, without_shared
 from rover_pipeline.errors import ConfigError, SampleIndexError, UnknownNameError, did_you_mean
 from rover_pipeline.format.sensor import VALID
-from rover_pipeline.reading.record import Record
+from rover_pipeline.reading.selection import Record
 from rover_pipeline.reading.sensor import Sensor
 from rover_pipeline.reading.synced import SYNC, Samples, Synced
 from rover_pipeline.reading.trace import Trace, results_root

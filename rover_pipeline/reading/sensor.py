@@ -21,8 +21,7 @@ from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace as StoredTrace
 from rover_pipeline.lookup import load
 from rover_pipeline.reading.channel import Channel
-from rover_pipeline.reading.record import Record
-from rover_pipeline.reading.selection import select
+from rover_pipeline.reading.selection import Record, select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from rover_pipeline.errors import (
     one_line,
 )
 from rover_pipeline.format.failures import FOLDER as FAILURES
-from rover_pipeline.format.names import is_stamp
+from rover_pipeline.format.files import is_stamp
 from rover_pipeline.format.provenance import PROVENANCE, files_of, fingerprint, read_provenance, versions
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.texts import read_json

@@ -12,17 +12,15 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, Motion, disturbed
-from rover_pipeline.simulate.motion.path import ClosedPath
+from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, disturbed
 from rover_pipeline.simulate.presets import ROVER, Placed, Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
 from rover_pipeline.simulate.sensors import imu
 from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.clocks import Clock
-from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, Rays, rays
-from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors
-from rover_pipeline.simulate.sensors.radar_errors import RadarErrors
+from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, LidarErrors, Rays, rays
+from rover_pipeline.simulate.sensors.radar import RadarErrors
 from rover_pipeline.simulate.unkind import Unkind
 
 

@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import get_args
 
 from rover_pipeline.clocks.options import RawSensor
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError, describe, require_damage
 from rover_pipeline.format.attempt import PARTIAL, unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.memory import read_memory
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.rig import Rig, layout_problems
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.texts import read_json, read_text, read_yaml
+from rover_pipeline.format.texts import parse_collection, read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.numerics.jumps import is_set, jumps
+from rover_pipeline.options import DaskOptions
 from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.declared import Kind, kinds
+from rover_pipeline.engine.inputs import Kind, kinds
 from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.files import exists

@@ -10,9 +10,8 @@ import numpy as np
 
 from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import short, unless_damaged
-from rover_pipeline.format.files import exists
+from rover_pipeline.format.files import exists, is_plain, plain_names
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.names import is_plain, plain_names
 from rover_pipeline.format.provenance import PROVENANCE, omission, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.stale import MAX_LISTED, changed_inputs, recorded_inputs

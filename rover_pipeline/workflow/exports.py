@@ -20,7 +20,7 @@ from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.engine.instances import Names, roles_of
 from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
-from rover_pipeline.format.names import STAMP
+from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow

@@ -20,7 +20,6 @@ from typing import Any, Self
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.config import Config
 from rover_pipeline.engine.instances import for_sensors, instances, roles_of, sensor_of, type_of
-from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.attempt import remove_left
@@ -30,6 +29,7 @@ from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, channels_of, has_files, is_empty, locate_traces
 from rover_pipeline.format.virtual import discard, in_the_way
+from rover_pipeline.options import DASK_VARIABLE
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs

@@ -21,11 +21,11 @@ from typing import Any
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.info import size_text
-from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.memory import nested
+from rover_pipeline.workflow.plans import Cost, cost_of
 from rover_pipeline.workflow.recording_job import OPTIONS, RUN_VARIABLE, SOURCES
+from rover_pipeline.workflow.worlds import nested
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")

@@ -16,7 +16,7 @@ from typing import Any
 
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, RoverError
-from rover_pipeline.format.names import STAMP
+from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 

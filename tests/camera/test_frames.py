@@ -19,14 +19,13 @@ from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.pictures import undistort
 from rover_pipeline.camera.steps import frames, smaller
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import RoverError, SampleError
 from rover_pipeline.format.channels import open_channel
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import DaskOptions, InputOptions
 from rover_pipeline.table import find_step
 from rover_pipeline.workflow.flow import Flow
 from tests.kit import PER_PROCESS, assert_same, snapshot, times

@@ -17,9 +17,9 @@ from rover_pipeline.camera.model import Model
 from rover_pipeline.camera.options import ModelOptions
 from rover_pipeline.config import Config
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.options import DaskOptions
 from rover_pipeline.table import find_step
 from tests.camera.test_frames import make, record, scenery
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from rover_pipeline.engine.decorator import step
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.engine.step import step
 from rover_pipeline.options import Options
 from tests.kit import START_S
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.format.failures import FOLDER
+from rover_pipeline.options import DASK_VARIABLE
 from tests.kit import PER_PROCESS, ROOT, assert_same, small_trace, snapshot
 
 #: Seconds that a command may take when nothing is in its way, on a machine that does other work too.

@@ -39,8 +39,8 @@ from rover_pipeline.engine import parallel
 from rover_pipeline.errors import RoverError
 from rover_pipeline.export.look import print_problems
 from rover_pipeline.format.attempt import PARTIAL
+from rover_pipeline.format.files import is_stamp
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.names import is_stamp
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.trace import is_trace
 from rover_pipeline.table import TABLE, find_step

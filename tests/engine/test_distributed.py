@@ -19,13 +19,12 @@ import pytest
 from rover_pipeline.engine import dask_distributed, identity
 from rover_pipeline.engine.dask_distributed import _Remote
 from rover_pipeline.engine.inputs import open_inputs
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, ordered_map
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.channels.raw import allocate, write_at
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import DaskOptions, InputOptions
 from rover_pipeline.table import find_step
 from tests.campaign.scenarios import a_lost_worker_costs_the_task_that_it_does, play, silent_peer
 from tests.kit import ROOT, small_trace, snapshot

@@ -15,7 +15,6 @@ import pytest
 from pydantic import ByteSize
 
 from rover_pipeline.engine.execute import Request, StepResult, run_step
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.step import step_of_room
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
 from rover_pipeline.format.meta import META
@@ -24,7 +23,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.numerics.nearest import matching_samples, nearest_samples
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import DaskOptions, InputOptions
 from rover_pipeline.table import find_step
 from tests import toy
 from tests.kit import (

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pydantic import ByteSize
 from threadpoolctl import threadpool_info
 
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import _WINDOW, Processes, frame_ranges, ordered_map
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError
+from rover_pipeline.options import DaskOptions
 
 
 @settings(derandomize=True, deadline=None, database=None)

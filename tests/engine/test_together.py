@@ -17,11 +17,11 @@ import pytest
 from pydantic import ByteSize
 
 from rover_pipeline.engine.execute import Request, StepResult, run_step
-from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure
 from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import InTheWayError, RoverError
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.options import DaskOptions
 from rover_pipeline.radar.spectrum import RangeDoppler
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import small_trace, snapshot

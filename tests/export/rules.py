@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rover_pipeline.datasets.table import DATASETS
-from rover_pipeline.export.read_back import format_problems
+from rover_pipeline.export.look import format_problems
 
 
 def problems(name: str, folder: Path) -> list[str]:

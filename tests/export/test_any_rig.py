@@ -16,7 +16,7 @@ import rasterio
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.export import FORMATS, ExportOptions, export
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.mda.codec import Item, decode, text_of
+from rover_pipeline.export.mda.files import Item, decode, text_of
 from rover_pipeline.export.mp4 import Picture
 from rover_pipeline.export.picture import draw
 from rover_pipeline.format.provenance import read_provenance

@@ -28,7 +28,8 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.dataset_output import tree_files
-from rover_pipeline.export.edgefirst import describe, table
+from rover_pipeline.export.edgefirst import describe
+from rover_pipeline.export.edgefirst.layout import track_id
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
 from tests.export.objects import EXTENT, write_objects
@@ -312,4 +313,4 @@ def test_without_pyarrow_the_error_names_the_extra(
 
 
 def test_names_of_tracks_are_the_same_in_every_export() -> None:
-    assert table.track_id("walk", 3) == table.track_id("walk", 3) != table.track_id("walk", 4)
+    assert track_id("walk", 3) == track_id("walk", 3) != track_id("walk", 4)

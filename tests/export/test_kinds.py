@@ -18,7 +18,7 @@ from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.edgefirst.layout import LAYOUT
 from rover_pipeline.export.mp4 import Picture, range_image_panel
 from rover_pipeline.export.picture import save_picture
-from rover_pipeline.export.rslearn.source import Ground, Slice
+from rover_pipeline.export.rslearn.dataset import Ground, Slice
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.report.fleet import make_report

@@ -16,7 +16,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.config import Config
 from rover_pipeline.datasets.table import DATASETS, ExportSection
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.export.read_back import recognise
+from rover_pipeline.export.look import recognise
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.table import _MODELS, IMPORTS
 from rover_pipeline.importers.velodyne_packets import NAMES

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.errors import InTheWayError, RoverError
-from rover_pipeline.format import switch
+from rover_pipeline.format import attempt
 from rover_pipeline.format.attempt import LOCK, PARTIAL, attempts
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE
@@ -367,7 +367,7 @@ def test_where_names_cannot_be_exchanged_files_are_replaced_and_an_error_takes_a
         ctypes.set_errno(number)
         return -1
 
-    monkeypatch.setattr(switch.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameat2=exchange))
+    monkeypatch.setattr(attempt.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameat2=exchange))
     path = tmp_path / "_x"
     make(path, channel="before", format="npz")
     (path / "pose.npz").write_bytes(b"mine")

@@ -20,8 +20,8 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ahead import AHEAD
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.ouster import import_ouster
-from rover_pipeline.importers.ros.pictures import CameraSink
 from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.sinks import CameraSink
 from rover_pipeline.importers.velodyne import import_velodyne
 from rover_pipeline.validation.check import problems
 from tests.importers import bags

@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, Extent, Grid, classify
-from rover_pipeline.mapping.local_grid import LocalGrid
+from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, Extent, Grid, LocalGrid, classify
 
 EDGE = 0.1
 EXTENT = Extent(-100, -100, 200, 200, EDGE)

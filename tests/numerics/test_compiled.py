@@ -65,10 +65,10 @@ def test_kernels_of_a_room_share_a_folder_in_the_users_cache_or_beside_them_wher
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     radar = Path(compiled.__file__).parents[1] / "radar"
-    here = compiled.cache_folder(radar / "kernels.py")
+    here = compiled.cache_folder(radar / "spectrum.py")
     assert here == compiled.cache_folder(radar / "point_kernels.py") and here.is_relative_to(tmp_path)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert compiled.cache_folder(radar / "kernels.py").parent == radar / "__pycache__"
+    assert compiled.cache_folder(radar / "spectrum.py").parent == radar / "__pycache__"
 
 
 @pytest.mark.system
@@ -99,8 +99,8 @@ def test_a_long_compilation_is_announced_once_for_each_room_of_kernels(
         kernel = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
         notice.on_start(SimpleNamespace(data={"dispatcher": kernel}))
 
-    begin("rover_pipeline.radar.kernels")
-    begin("rover_pipeline.radar.kernels")
+    begin("rover_pipeline.radar.spectrum")
+    begin("rover_pipeline.radar.spectrum")
     assert capsys.readouterr().err == ""
     begin("numba.np.arrayobj")  # It is long now, and this is no kernel of ours.
     assert capsys.readouterr().err == ""
@@ -108,7 +108,7 @@ def test_a_long_compilation_is_announced_once_for_each_room_of_kernels(
     assert re.match(r"compiling the kernels of radar, about \d+ s, once on this machine", capsys.readouterr().err)
     begin("rover_pipeline.odometry.spline")
     assert capsys.readouterr().err.startswith("compiling the kernels of odometry")
-    begin("rover_pipeline.radar.kernels")
+    begin("rover_pipeline.radar.spectrum")
     assert capsys.readouterr().err == ""
 
 

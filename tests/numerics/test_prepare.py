@@ -50,7 +50,7 @@ def test_every_kernel_of_the_list_can_be_compiled_for_its_types() -> None:
 def test_a_kernel_of_the_list_that_is_not_there_any_more_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "kernels.json").write_text('{"radar": [["radar.kernels:gone", ["float64"]]]}')
+    (tmp_path / "kernels.json").write_text('{"radar": [["radar.spectrum:gone", ["float64"]]]}')
     monkeypatch.setattr(prepare, "_LIST", tmp_path / "kernels.json")
     assert [line.split(":")[1] for line in prepare.prepare(["radar"])] == ["gone"]
 

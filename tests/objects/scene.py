@@ -12,8 +12,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.lidar.geometry import destagger, returns, sensor_info, stagger
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.steps import objects
-from rover_pipeline.simulate.motion.motion import ROLLING, Motion
-from rover_pipeline.simulate.motion.path import ClosedPath
+from rover_pipeline.simulate.motion.motion import ROLLING, ClosedPath, Motion
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box
 from rover_pipeline.simulate.sensors import lidar, ouster
 from tests.mapping.scene import Sweeps

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.objects.models import SPEED_SD, ConstantTurn, ConstantVelocity
 from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion, solve
+from rover_pipeline.objects.tracking import SPEED_SD, ConstantTurn, ConstantVelocity
 
 TIMES = 0.1 * np.arange(50)
 

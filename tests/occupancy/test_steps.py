@@ -24,7 +24,7 @@ from rover_pipeline.occupancy.steps import inspect_cells
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
-from rover_pipeline.simulate.scene.surfaces import points_of_a_tile
+from rover_pipeline.simulate.scene.raycast import points_of_a_tile
 from rover_pipeline.simulate.scene.tiles import RAYS
 from rover_pipeline.simulate.sensors.clocks import EPOCH
 from rover_pipeline.simulate.sensors.lidar import Echoes, Rays, cast_rays, column_times

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.engine.exchange import Exchange
+from rover_pipeline.engine.shared import Exchange
 
 
 def test_another_process_gets_the_arrays_of_a_key_in_their_order(tmp_path: Path) -> None:

@@ -19,10 +19,9 @@ from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.simulate.motion.motion import WALKING, Gait, Motion
-from rover_pipeline.simulate.motion.path import ClosedPath as Loop
-from rover_pipeline.simulate.motion.path import ellipse
-from rover_pipeline.simulate.motion.path import rounded_rectangle as ring
+from rover_pipeline.simulate.motion.motion import WALKING, Gait, Motion, ellipse
+from rover_pipeline.simulate.motion.motion import ClosedPath as Loop
+from rover_pipeline.simulate.motion.motion import rounded_rectangle as ring
 from tests.odometry.truth import errors
 
 gtsam = pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")

@@ -20,8 +20,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.loops import closure
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import WALKING, Motion
-from rover_pipeline.simulate.motion.path import ellipse
+from rover_pipeline.simulate.motion.motion import WALKING, Motion, ellipse
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
 from rover_pipeline.simulate.sensors import lidar, ouster

@@ -15,8 +15,8 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.options import InputOptions
 from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.motion.motion import ClosedPath as Loop
 from rover_pipeline.simulate.motion.motion import Gait, Motion
-from rover_pipeline.simulate.motion.path import ClosedPath as Loop
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
 from rover_pipeline.simulate.sensors import lidar, ouster

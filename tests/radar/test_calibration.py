@@ -24,7 +24,7 @@ from rover_pipeline.radar.steps import points, range_azimuth
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths
-from rover_pipeline.simulate.sensors.radar_errors import RadarErrors
+from rover_pipeline.simulate.sensors.radar import RadarErrors
 from rover_pipeline.simulate.unkind import Unkind
 from tests.kit import spec_of, times
 from tests.radar.scenes import Target, chirps, texts

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.radar.coupling import find_coupling
-from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.frames import find_coupling, make_transform
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.radar import NOISE
-from rover_pipeline.simulate.sensors.radar_errors import RadarErrors
+from rover_pipeline.simulate.sensors.radar import NOISE, RadarErrors
 from rover_pipeline.simulate.unkind import Unkind
 from tests.radar.scenes import Target, chirps, texts, words
 

@@ -7,10 +7,9 @@ import pytest
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.radar.frames import Frames
-from rover_pipeline.radar.kernels import as_half
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
-from rover_pipeline.radar.spectrum import samples_of, words_of
-from rover_pipeline.simulate.sensors.radar_errors import bursts
+from rover_pipeline.radar.spectrum import as_half, samples_of, words_of
+from rover_pipeline.simulate.sensors.radar import bursts
 from tests.radar.scenes import Target, chirps, words
 
 CHIRP = chirps("AWR1642", frame_length=32)

@@ -17,7 +17,7 @@ from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.radar_errors import bursts
+from rover_pipeline.simulate.sensors.radar import bursts
 from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace
 from tests.radar.scenes import Target, chirps, texts, words, write_targets

@@ -7,7 +7,7 @@ import pytest
 
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import DESIGN_GHZ, Chirps
-from rover_pipeline.simulate.sensors.radar_errors import RadarErrors, with_ghosts
+from rover_pipeline.simulate.sensors.radar import RadarErrors, with_ghosts
 from rover_pipeline.simulate.unkind import Unkind
 from tests.simulate.test_radar import chirps, echo
 

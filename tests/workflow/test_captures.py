@@ -12,7 +12,7 @@ import pytest
 from rover_pipeline.cli import main
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.workflow import launch
-from rover_pipeline.workflow.captures import kind_of, trace_of
+from rover_pipeline.workflow.launch import kind_of, trace_of
 from tests.importers import bags
 from tests.importers.bags import START, Sent, header
 from tests.kit import small_trace

@@ -13,9 +13,8 @@ from rover_pipeline.errors import RoverError, may_pass
 from rover_pipeline.format.failures import FOLDER, clear_failure, read_failures, record_failure
 from rover_pipeline.format.provenance import MADE_BY, OMITTED, PROVENANCE
 from rover_pipeline.report.fleet import write_fleet
-from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
+from rover_pipeline.workflow.ending import FailedJob, OneLine, Row, end_of_run, failures, table, watch
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.jobs import FailedJob, OneLine, watch
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake

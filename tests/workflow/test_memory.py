@@ -22,8 +22,8 @@ from rover_pipeline.table import TABLE
 from rover_pipeline.validation.check import problems
 from rover_pipeline.workflow.ending import report_stale
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.memory import is_remembered, recalled
 from rover_pipeline.workflow.recordings import RecordingJobs
+from rover_pipeline.workflow.worlds import is_remembered, recalled
 from tests.kit import environment, small_trace
 from tests.workflow.runs import snakemake
 from tests.workflow.test_recordings import made

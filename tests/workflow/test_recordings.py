@@ -15,9 +15,9 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
-from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.ending import failures
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.plans import Cost, cost_of
 from rover_pipeline.workflow.recording_job import RUN_VARIABLE, SOURCES, run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
 from rover_pipeline.workflow.rule_inputs import StepInput

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from platformdirs import user_cache_path
 
-from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.options import DASK_VARIABLE
 from rover_pipeline.simulate.record import simulate
 from tests.campaign.gated import GATE
 from tests.campaign.laboratory import Laboratory, wait_until

@@ -3,7 +3,7 @@
     OUT/OUT.arrow                          table of poses, splits and boxes
     OUT/OUT/SEQ/SEQ_FFF.camera.jpeg     the recorded picture, with its time in EXIF
                       .depth.png        16 bit, mm along the camera's axis, of the whole picture, 0 = none
-                      .radar.png        complex range-Doppler cube, see radar.py
+                      .radar.png        complex range-Doppler cube, see samples.py
                       .radar.pcd        x y z speed power noise rcs
                       .lidar.pcd        x y z intensity, deskewed
                       .lidar.png        16 bit, mm, destaggered range image, 0 = none

@@ -11,20 +11,21 @@ from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
-from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
-from rover_pipeline.export.l5kit.layout import LAYOUT, describe, relations
+from rover_pipeline.export.l5kit.layout import LAYOUT, ArrayWriter, describe, relations
 from rover_pipeline.export.l5kit.records import (
     AGENT,
     ARRAYS,
     FORMAT_VERSION,
     HOST_LENGTH,
     LABELS,
+    Limits,
     Scene,
+    agents_at,
     cut_scenes,
     frame_times,
+    label_weights,
     scene_records,
 )
-from rover_pipeline.export.l5kit.zarr2 import ArrayWriter
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.kinematics.trajectory import Trajectory

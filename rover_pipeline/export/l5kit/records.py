@@ -5,11 +5,16 @@ A scene is a stretch of a trajectory without a gap, at instants of one rate.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.export.objects import Objects
+from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import matmul
 
 #: Perception labels in the order of `label_probabilities`.
 LABELS = (
@@ -154,3 +159,169 @@ def scene_records(
     record["host"] = host
     record["start_time"], record["end_time"] = scene.times[0], scene.times[-1]
     return record, frames
+
+
+# Agents: tracked objects at the instants of frames, such that l5kit's own filter keeps all of them.
+#
+# `l5kit.dataset.select_agents` drops an agent that is 50 m or more from the rig, or none of the road users, and cuts
+# its track where a frame is missing, where its footprint changes, and where it turns by 30 degrees or more at once.
+
+#: Limits of `select_agents.py` in l5kit 1.5.0: distance from the rig, turn between frames, and smallest footprint.
+#: Layout.
+MAX_DISTANCE_M, MAX_TURN_RAD, MIN_FOOTPRINT_M2 = 50.0, math.radians(30), 0.01
+#: Classes of objects -> labels of l5kit.
+_LABELS = {
+    "unknown": "UNKNOWN",
+    "other": "UNKNOWN",
+    "static": "DONTCARE",
+    "pedestrian": "PEDESTRIAN",
+    "person": "PEDESTRIAN",
+    "cyclist": "CYCLIST",
+    "bicycle": "BICYCLE",
+    "motorcycle": "MOTORCYCLE",
+    "motorcyclist": "MOTORCYCLIST",
+    "car": "CAR",
+    "vehicle": "OTHER_VEHICLE",
+    "van": "VAN",
+    "bus": "BUS",
+    "truck": "TRUCK",
+    "animal": "ANIMAL",
+}
+
+
+class Limits(NamedTuple):
+    """What makes an agent.
+
+    Attributes:
+        threshold: the probabilities of road users add up to more than this.
+        max_gap: longest time between two samples of a track that is filled, s.
+        min_frames: shorter tracks are left out.
+    """
+
+    threshold: float = 0.5
+    max_gap: float = 0.5
+    min_frames: int = 2
+
+
+def label_weights(classes: Sequence[str]) -> np.ndarray:
+    """What each class adds to each label, f8 (class, label). A class that is not known here adds to UNKNOWN."""
+    weights = np.zeros((len(classes), len(LABELS)))
+    for row, name in zip(weights, classes, strict=True):
+        row[LABELS.index(f"PERCEPTION_LABEL_{_LABELS.get(name.lower(), 'UNKNOWN')}")] = 1
+    return weights
+
+
+def agents_at(
+    times: np.ndarray, ego: np.ndarray, objects: Objects, weights: np.ndarray, limits: Limits
+) -> tuple[np.ndarray, np.ndarray]:
+    """The agents of one scene.
+
+    Args:
+        times: i8 (frame,), nanoseconds since the epoch, at a constant step.
+        ego: f8 (frame, 3), position of the rig, m.
+        weights: as `label_weights` gives them.
+
+    Returns:
+        Records in the order of frames and tracks, and i8 (frame,), how many each frame has. Tracks are numbered from 1
+        in the order in which they begin. A track that l5kit would cut is two tracks.
+    """
+    runs: list[tuple[int, int, np.ndarray]] = []
+    objects = objects.select(np.argsort(objects.track, kind="stable"))  # each track in the order of time
+    for rows in np.split(np.arange(len(objects.track)), np.flatnonzero(np.diff(objects.track)) + 1):
+        if len(rows):
+            track = objects.select(rows)
+            runs += [(first, int(track.track[0]), each) for first, each in _runs(times, ego, track, weights, limits)]
+    runs.sort(key=lambda run: run[:2])
+    counts = np.zeros(len(times), "i8")
+    for number, (first, _, records) in enumerate(runs, 1):
+        records["track_id"] = number
+        counts[first : first + len(records)] += 1
+    frame = np.concatenate([first + np.arange(len(records)) for first, _, records in runs] or [np.empty(0, "i8")])
+    joined = np.concatenate([records for *_, records in runs] or [np.empty(0, AGENT)])
+    return joined[np.lexsort((joined["track_id"], frame))], counts
+
+
+def _runs(
+    times: np.ndarray, ego: np.ndarray, rows: Objects, weights: np.ndarray, limits: Limits
+) -> list[tuple[int, np.ndarray]]:
+    """Stretches of one track that l5kit keeps whole: number of the first frame, and a record for each frame."""
+    label = matmul(rows.probability.mean(0), weights)
+    label = (label / label.sum() if label.sum() > 0 else np.eye(len(LABELS))[1]).astype("f4")
+    yaw, extent = _steady_boxes(rows.yaw, rows.extent, rows.vel)
+    footprint = extent[0] * extent[1]
+    if (
+        not label[KEPT_LABELS].sum() > limits.threshold
+        or footprint < MIN_FOOTPRINT_M2 + TUNING.limit_margin
+        or extent[2] <= 0
+    ):
+        return []
+    frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, limits.max_gap)
+    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M - TUNING.limit_margin
+    frames, pos, vel, heading = frames[near], pos[near], vel[near], heading[near]
+    cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading)) >= MAX_TURN_RAD - TUNING.limit_margin)
+    found = []
+    for part in np.split(np.arange(len(frames)), np.flatnonzero(cuts) + 1):
+        if len(part) < max(1, limits.min_frames):
+            continue
+        records = np.zeros(len(part), AGENT)
+        records["centroid"], records["velocity"] = pos[part, :2], vel[part, :2]
+        records["extent"], records["label_probabilities"] = extent, label
+        # In (-pi, pi]: minus pi becomes pi.
+        records["yaw"] = -((-heading[part] + np.pi) % (2 * np.pi) - np.pi)
+        found.append((int(frames[part[0]]), records))
+    return found
+
+
+def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of one track with one extent and a continuous yaw.
+
+    A box is the same after a half turn, and after a quarter turn with length and width exchanged. Of the four
+    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the
+    length that in which the object moves.
+
+    Args:
+        yaw: f8 (row,), rad; extent: f8 (row, 3), m; vel: f8 (row, 3), m/s.
+
+    Returns:
+        f8 (row,), yaw without steps of a whole turn, and f8 (3,), the median extent.
+    """
+    yaw, extent = yaw.copy(), extent.copy()
+    for at in range(1, len(yaw)):
+        quarters = round((yaw[at - 1] - yaw[at]) / (np.pi / 2))
+        yaw[at] += quarters * np.pi / 2
+        if quarters % 2:
+            extent[at, :2] = extent[at, 1::-1]
+    middle = np.median(extent, axis=0)
+    if middle[0] < middle[1]:  # the length is the longer side
+        yaw, middle = yaw + np.pi / 2, middle[[1, 0, 2]]
+    if np.sum(vel[:, 0] * np.cos(yaw) + vel[:, 1] * np.sin(yaw)) < 0:
+        yaw = yaw + np.pi
+    return yaw, middle
+
+
+def _interpolate(
+    instants: np.ndarray, rows: Objects, yaw: np.ndarray, max_gap: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """One track at the instants that lie between two of its samples, or on one.
+
+    The position is the cubic polynomial with the positions and velocities of both samples (Hermite); the velocity and
+    the yaw are on a straight line between theirs.
+
+    Returns:
+        i8 (N,), the numbers of these instants; f8 (N, 3) position, m; f8 (N, 3) velocity, m/s; f8 (N,) yaw, rad.
+    """
+    # A frame on a sample may differ from it by the rounding of nanoseconds.
+    slack = 1e-6
+    left = np.searchsorted(rows.ts, instants + slack, side="right") - 1
+    right = np.searchsorted(rows.ts, instants - slack, side="left")
+    inside = (left >= 0) & (right < len(rows.ts))
+    left, right = np.clip(left, 0, None), np.minimum(right, len(rows.ts) - 1)
+    span = rows.ts[right] - rows.ts[left]
+    frames = np.flatnonzero(inside & (span <= max_gap))
+    left, right, span = left[frames], right[frames], span[frames]
+    s = np.divide(instants[frames] - rows.ts[left], span, out=np.zeros(len(frames)), where=span > 0)[:, None]
+    v0, v1 = (rows.vel[side] * span[:, None] for side in (left, right))
+    step = rows.centre[right] - rows.centre[left]
+    pos = rows.centre[left] + s * (v0 + s * (3 * step - 2 * v0 - v1 + s * (v0 + v1 - 2 * step)))
+    vel = (1 - s) * rows.vel[left] + s * rows.vel[right]
+    return frames, pos, vel, (1 - s[:, 0]) * yaw[left] + s[:, 0] * yaw[right]

@@ -11,8 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
-from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, difference, entry_spans, text_of
-from rover_pipeline.export.mda.files import add_revision, item_paths, read_bytes, read_item
+from rover_pipeline.export.mda.files import (
+    SNAPSHOT_PERIOD,
+    Entry,
+    Item,
+    add_revision,
+    difference,
+    entry_spans,
+    item_paths,
+    read_bytes,
+    read_item,
+    text_of,
+)
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.attempt import remove_left
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,6 @@ from typing import IO, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleError
-from rover_pipeline.format import place
 from rover_pipeline.format.meta import ChannelSpec
 
 #: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags are read at once. Schedule.
@@ -80,10 +81,10 @@ class Channel(ABC):
             size = (stop - start) * self.spec.sample_bytes
             raise self.fail(f"samples {start} to {stop} take {size:,} bytes, more than there is memory for") from error
         if start < stop:
-            place.note(self.path, start, stop - 1)
+            note_place(self.path, start, stop - 1)
             with self._os_errors():
                 self._read(start, stop, out)
-            place.note()
+            note_place()
         return out
 
     def read_whole(self, count: int | None = None) -> np.ndarray:
@@ -223,3 +224,24 @@ def close_synced(file: IO[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
         file.close()
+
+
+# Where each thread is in a recording, in memory that outlives its process: a decoder in C can end it at any sample.
+
+#: Bytes for each thread, and number of threads with bytes of their own. Forked processes share the memory. Layout.
+_BYTES, _THREADS = 1024, 64
+_memory = mmap.mmap(-1, _BYTES * _THREADS)
+
+
+def note_place(where: object = "", first: int = 0, last: int = 0) -> None:
+    """Note the path and the samples that this thread decodes, or computes from; nothing, without arguments."""
+    text = f"{where}: sample{f's {first} to {last}' if last > first else f' {first}'}" if where else ""
+    slot = threading.get_native_id() % _THREADS * _BYTES
+    _memory[slot : slot + _BYTES] = text.encode(errors="replace")[-_BYTES:].ljust(_BYTES, b"\0")
+
+
+def noted_places() -> list[str]:
+    """What threads, of this process and of those that were forked from it, were at when they ended. Forgets it."""
+    slots = [_memory[at : at + _BYTES].rstrip(b"\0") for at in range(0, len(_memory), _BYTES)]
+    _memory[:] = bytes(len(_memory))
+    return sorted({slot.decode(errors="replace") for slot in slots if slot})

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rover_pipeline.format import place
-from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, note_place, sync_file
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import ChannelSpec
 
@@ -56,7 +55,7 @@ class BlobChannel(Channel):
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         for i in range(start, stop):
-            place.note(self.path, i, i)
+            note_place(self.path, i, i)
             try:
                 out[i - start] = self._decode(self.file(i))
             except ValueError as error:

@@ -16,8 +16,7 @@ import numpy as np
 from imagecodecs import LzmaError, lzma_decode
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format import place
-from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, note_place, sync_file
 from rover_pipeline.format.files import opened_regular, read_bounded, read_exactly, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
@@ -80,7 +79,7 @@ class LzmafChannel(Channel):
         with opened_regular(self.path) as descriptor:
             data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - base, base))
         for i in range(start, stop):
-            place.note(self.path, i, i)
+            note_place(self.path, i, i)
             begin, end = int(self._offsets[i]) - base, int(self._offsets[i + 1]) - base
             self._decode(i, base + begin, data[begin:end], out[i - start, ...])
 

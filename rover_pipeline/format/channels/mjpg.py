@@ -7,9 +7,8 @@ from array import array
 
 import numpy as np
 
-from rover_pipeline.format import place
 from rover_pipeline.format.channels import jpeg
-from rover_pipeline.format.channels.base import MAX_STORED
+from rover_pipeline.format.channels.base import MAX_STORED, note_place
 from rover_pipeline.format.files import opened_file, opened_regular, read_exactly, regular_size
 
 #: Bytes of the container that are read at once while chunks are counted: a page, of which a frame has many. Schedule.
@@ -69,7 +68,7 @@ class MjpgChannel(jpeg.PictureChannel):
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         for i in range(start, stop):
-            place.note(self.path, i, i)
+            note_place(self.path, i, i)
             try:
                 out[i - start] = self._picture(self.jpeg(i))
             except ValueError as error:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rover_pipeline.errors import FormatError, short
-from rover_pipeline.format.files import opened_regular, read_exactly
-from rover_pipeline.format.names import is_plain
+from rover_pipeline.format.files import is_plain, opened_regular, read_exactly
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.importers.ros import database, mcap, rosbag1
 from rover_pipeline.importers.ros.files import BagFile, Message

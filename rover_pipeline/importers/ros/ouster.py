@@ -10,7 +10,7 @@ from typing import Any
 
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.ouster_frames import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
+from rover_pipeline.importers.ouster import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
 from rover_pipeline.importers.ros.sinks import Sink
 from rover_pipeline.lidar.captures import PacketDecoder
 

@@ -12,9 +12,9 @@ from rover_pipeline.format.sensor import TS
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, from_rig, in_rig
 from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.choice import Choice, namespace
-from rover_pipeline.importers.ros.frames import FrameTree, pose_matrix
 from rover_pipeline.importers.ros.messages import PACKETS
 from rover_pipeline.importers.ros.sinks import BatchSink
+from rover_pipeline.importers.ros.survey import FrameTree, pose_matrix
 from rover_pipeline.numerics.linear import matmul
 
 

@@ -24,9 +24,8 @@ from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_
 from rover_pipeline.importers.ros.clock import Stamps, choose_stamps
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
-from rover_pipeline.importers.ros.pictures import CameraSink, lens_of
 from rover_pipeline.importers.ros.poses import ReferenceSink, mounts, with_imu
-from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
+from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, Sink, lens_of
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.table import say

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import FormatError, require_damage, unless_damaged
-from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import VALID, Sensor
-from rover_pipeline.format.texts import read_json, read_text
+from rover_pipeline.format.texts import parse_collection, read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figures
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import Pace
-from rover_pipeline.simulate.motion.path import Beside, ClosedPath
+from rover_pipeline.simulate.motion.motion import Beside, ClosedPath, Pace
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.world import Body, Light, World, box, rectangle
 

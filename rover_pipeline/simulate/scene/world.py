@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.jet import Jet
-from rover_pipeline.simulate.motion.motion import Pace
-from rover_pipeline.simulate.motion.path import ClosedPath
+from rover_pipeline.simulate.motion.motion import ClosedPath, Jet, Pace
 from rover_pipeline.simulate.scene.materials import INDEX
 
 #: Kinds of primitives. Layout.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rover_pipeline.export.mda.codec import Entry, Item, append, decode, difference, encode, entry_spans, text_of
+from rover_pipeline.export.mda.files import Entry, Item, append, decode, difference, encode, entry_spans, text_of
 
 
 def history(texts: list[str]) -> tuple[Entry, ...]:

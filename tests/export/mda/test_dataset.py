@@ -19,9 +19,8 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
 from rover_pipeline.export.dataset_output import tree_files
 from rover_pipeline.export.mda import files
-from rover_pipeline.export.mda.codec import text_of
-from rover_pipeline.export.mda.files import add_revision, describe, read_item
-from rover_pipeline.export.mda.payload import key_frames, objects_text, pose_text
+from rover_pipeline.export.mda.dataset import key_frames, objects_text, pose_text
+from rover_pipeline.export.mda.files import add_revision, describe, read_item, text_of
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.format.attempt import PARTIAL
 from rover_pipeline.format.channels.jpeg import PictureChannel

@@ -7,14 +7,17 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.export.objects import Objects
-from rover_pipeline.export.rslearn.rasters import RadarPower, geotiff, height, occupancy
-from rover_pipeline.export.rslearn.source import cut_slices
+from rover_pipeline.export.rslearn.dataset import cut_slices
 from rover_pipeline.export.rslearn.windows import (
+    RadarPower,
     Tile,
     collection,
+    geotiff,
     ground_crs,
+    height,
     iso_time,
     metadata,
+    occupancy,
     path_feature,
     tiles_of,
     track_features,
