@@ -7,6 +7,7 @@ sensor of the type it is the same step with other names: `radar_front` gives `_r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +142,16 @@ def as_types(text: str, roles: Roles) -> str:
     elif MAIN in roles:
         renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
+
+
+def with_names(message: str, roles: Roles) -> str:
+    """A message of a step, which knows sensors by their types, with the names of those that stand for them."""
+    for type, sensor in roles.items():
+        if type in TYPES:
+            message = re.sub(rf"(?<![\w./`-]){type}(?=[/:]|\.args\b)", sensor, message)
+            message = message.replace(f"where the {type} is", f"where {sensor} is")
+            message = re.sub(rf"\brig\.{type}\b", f"instances.{sensor}.rig", message)
+    return message
 
 
 def called_as_types(values: Mapping[str, Any], roles: Roles) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Mount(NamedTuple):
 IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")
 
 
-def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
+def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     """Pose of a sensor in the lidar frame. Arguments and errors as of `find_stated`."""
     stated = find_stated(sensor, rig, recorded)
     if stated is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
@@ -54,7 +54,7 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
     if recorded is not None and type != sensor:
         main = sensors.main(type)
         recorded = as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
-    return find_mount(cast(Mounted, type), options, recorded)
+    return find_mount(type, options, recorded)
 
 
 def clock_options(trace: Path) -> PointsOptions:
