@@ -15,15 +15,13 @@ from typing import Any
 
 import yaml
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, SEVERAL, Step, When
+from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.trace import channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
-#: The main sensor of the type, where a step is for another one: `_odom` and the poses of a named rig are of that one.
-MAIN = "main"
 #: Results that a recording with several sensors of the type has once, of all of them; see `Step.others`.
 OF_ALL = ("_radar_odom",)
 _GROUPS = ("inputs", "nearest", "whole", "files", "constants")
@@ -93,6 +91,9 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
+    if MAIN in roles:  # it is called as it is, or, if that is the type, as the sensor that stands for this
+        called = sensor_of(step, names.sensor(step.sensor)) if roles[MAIN] in TYPES else roles[MAIN]
+        changed["constants"] = {key: called if each == MAIN else each for key, each in changed["constants"].items()}
     main, unfit = roles.get(MAIN), step.unfit
     if main and type_of(step.sensor) == "lidar" and any(each.startswith("_odom/") for each in step.references()):
         unfit = f"has its trajectory, `_odom`, of another lidar, {main}"

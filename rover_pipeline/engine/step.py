@@ -34,6 +34,9 @@ EVERY = "*"
 EVERY_FILE = "*/*"  # in `reads`: every file of the sensors and of the other results
 #: Stands for the sensor with whose samples those of the others are matched.
 REFERENCE = "reference"
+#: The main sensor of the type, where a step is for another one: `_odom` and the poses of a named rig are of that one. A
+#: constant of this value is what `config.yaml`, as the step is given it, calls the main one; "main" = it is the step's.
+MAIN = "main"
 #: In `When.has`: the recording has several sensors of the type, of all of which the step makes one result.
 SEVERAL = "several"
 #: Sizes of the axes that always have the same size. Layout.

@@ -16,7 +16,8 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected, odometry_clock
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.engine.instances import MAIN, as_types
+from rover_pipeline.engine.instances import as_types
+from rover_pipeline.engine.step import MAIN
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
