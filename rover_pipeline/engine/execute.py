@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
-from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, steps_beside
+from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, with_names
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
@@ -113,12 +113,9 @@ class StepRun:
         self.trace, self.path, self.label = trace, trace / sensor, f"{trace.name}/{sensor}"
         self.options = step.options.parse(request.options, step.name) if step.options else None
         rig = Rig(trace)
-        self._roles = request.roles
-        if self._roles is None:
-            self._roles = roles_of(step, sensor, rig, {REFERENCE: getattr(self.options, REFERENCE, "")})
-        step = step.for_options(self.options)
-        self._beside = steps_beside(step, self._roles, rig)
-        step = for_sensors(step, self._roles, rig)
+        wanted = {REFERENCE: getattr(self.options, REFERENCE, "")}
+        self._roles = roles_of(step, sensor, rig, wanted) if request.roles is None else request.roles
+        step = for_sensors(step.for_options(self.options), self._roles, rig)
         self.step = step = step.for_recording(channels_of(trace))
         if step.unfit:
             raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
@@ -160,7 +157,7 @@ class StepRun:
             damage = damage_of(name, self.trace)
             try:
                 if not damage:
-                    other = self._beside[name]
+                    other = self.step.others[name]
                     found = open_inputs(other, self.trace, self._input, self.options, digests, self._roles)
                     self._others[name] = FrameTask(other, found, self.options, partial, {}, corrupt)
             except FormatError as error:
@@ -287,12 +284,15 @@ class StepRun:
         return returned, recording.readable
 
     def _take(self, inspection: Inspection) -> None:
-        for warning in inspection.warnings:
+        warnings, notes = (
+            [with_names(each, self._roles) for each in said] for said in (inspection.warnings, inspection.notes)
+        )
+        for warning in warnings:
             say(f"{self.path}: {warning}", sys.stderr, self._log)
         for name, text in inspection.files.items():
             self._writer.add_file(name, text.encode())
         self.measured |= inspection.measured
-        self.warnings += [*inspection.warnings, *inspection.notes]
+        self.warnings += [*warnings, *notes]
 
     def _create(self) -> None:
         inputs = self.task.inputs

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import MAIN, Roles, reads_type, sensor_of, type_of
-from rover_pipeline.engine.step import REFERENCE, Step
+from rover_pipeline.engine.instances import Roles, reads_type, sensor_of, type_of
+from rover_pipeline.engine.step import MAIN, REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
 from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.format.rig import TYPES
