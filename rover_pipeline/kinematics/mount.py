@@ -22,11 +22,13 @@ class Mount(NamedTuple):
         translation: f8 (3,), m.
         rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
         source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
+        time_offset: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
     """
 
     translation: np.ndarray
     rotation: np.ndarray
     source: Source = "config"
+    time_offset: float = 0.0
 
     @property
     def known(self) -> bool:
