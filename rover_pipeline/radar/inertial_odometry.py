@@ -74,6 +74,7 @@ def radar_odom(
     ts, times = recording.ts, imu_ts
     if options.smoothed:
         ts, times = clock("radar", ts, options.times).best, clock("imu", times, options.times).best
+    times = times + (imu_mount.time_offset - mount.time_offset)  # by the radar's clock
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
     good &= True if imu_valid is None else imu_valid != 0
     good &= np.append(True, np.diff(times) > 0)
