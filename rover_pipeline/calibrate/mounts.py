@@ -68,9 +68,8 @@ class MountEstimate:
         """What recordings do not show, and what motion would show it, in sentences."""
         found = []
         for components, what, motion in _MOTIONS:
-            missing = [COMPONENTS[each] for each in components if not self.observed[each]]
-            axes = ", ".join("xyz"[("roll", "pitch", "yaw").index(each)] if each in COMPONENTS[:3] else each for each in missing)
-            if missing:
+            if missing := [each for each in components if not self.observed[each]]:
+                axes = " and ".join("xyz"[each % 3] for each in missing)
                 found.append(f"{what.format(axes)} is not observed and stays as declared; {motion}")
         return found
 
@@ -95,14 +94,14 @@ class Deviation(NamedTuple):
         return self.probability < FALSE_ALARM
 
     def __str__(self) -> str:
-        """The components that are off by more than noise explains, such as `yaw +2.1 ± 0.05 degrees`: what was
-        declared less what recordings show."""
+        """The components that are off by more than noise explains, such as `yaw +2.1 ± 0.05 degrees`: what recordings
+        show less what was declared."""
         ratio = np.abs(self.error) / self.sigma
         chosen = [i for i in np.argsort(-ratio, kind="stable") if ratio[i] > max(3.0, ratio.max() / 4)]
         parts = []
         for i in chosen or [self.component]:
             unit, factor = UNITS[i]
-            parts.append(f"{COMPONENTS[i]} {-factor * self.error[i]:+.3g} \u00b1 {factor * self.sigma[i]:.2g} {unit}")
+            parts.append(f"{COMPONENTS[i]} {factor * self.error[i]:+.3g} \u00b1 {factor * self.sigma[i]:.2g} {unit}")
         return ", ".join(parts)
 
 

@@ -71,7 +71,8 @@ class RadarFit(NamedTuple):
     """A mount that was fitted.
 
     Attributes:
-        estimate: see there; own: f8 (7, 7), its covariance without errors that all frames share; used: number of frames that agree with it, compared: of frames that were compared.
+        estimate: see there; own: f8 (7, 7), its covariance without errors that all frames share.
+        used: number of frames that agree with it; compared: of frames that were compared.
         scale: squared residuals over what the frames state.
     """
 
@@ -112,8 +113,8 @@ def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarr
     moved = np.einsum("kib,k->kib", pull, speed)
     scenes = np.split(moved, np.flatnonzero(np.diff(rows.times // _SCENE_S)) + 1)
     parts = [solve(normal, each.sum(axis=0)) for each in scenes]
-    covariance += _SHARED**2 * sum(matmul(each, stated, each.T) for each in parts)
-    by_share = sum(parts)
+    covariance += _SHARED**2 * np.sum([matmul(each, stated, each.T) for each in parts], axis=0)
+    by_share = np.sum(parts, axis=0)
     estimate = MountEstimate(mount, covariance + _SHARED**2 * matmul(by_share, stated, by_share.T), prior)
     return RadarFit(estimate, covariance, int((rows.square <= _RARE).sum()), frames, scale)
 

@@ -82,6 +82,8 @@ class OwnRegion(Options):
         return self
 
 
+#: Ends of the name of a file that `rig` can be.
+RIG_FILES = (".yaml", ".yml")
 #: Rigs whose extrinsics are published.
 RigName = Literal["iq1m"]
 
@@ -102,8 +104,9 @@ NAMED_RIGS: Mapping[RigName, Mapping[Mounted, MountOptions]] = MappingProxyType(
 
 class RigOptions(Options):
     """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]],
-    time_offset: s}` in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig, else as in the section `rig` of the
-    recording's config.yaml, or the lidar's pose if there is none. A name alone stands for the whole section."""
+    time_offset: s}` in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig, else as in the
+    section `rig` of the recording's config.yaml, or the lidar's pose if there is none. A name alone stands for the
+    whole section, and so does that of a file of `rover-pipeline calibrate rig`."""
 
     name: RigName | None = Field(
         None,

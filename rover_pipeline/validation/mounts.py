@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rover_pipeline.calibrate.imu_mount import imu_mount
 from rover_pipeline.calibrate.mounts import MountEstimate
 from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
 from rover_pipeline.clocks.clock import clock
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
@@ -93,29 +95,33 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     provenance = read_provenance(trace / "_odom") or {}
-    used = (provenance.get("sensors") or {}).get("imu", "imu") == sensor
+    used = _section(provenance, "sensors").get("imu", "imu") == sensor
     read = whole_sensor(trace / sensor, "acc", "avel")
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
     options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
     # The gyroscope that the trajectory was made with was calibrated before that, which its provenance tells.
-    found = (provenance.get("measured") or {}).get("imu") if used else None
-    if found is None:
+    found: Any = _section(_section(provenance, "measured"), "imu") if used else None
+    if not found:
         instants = np.arange(trajectory.ts[0], trajectory.ts[-1], _STEP_S)
         state, _ = trajectory.at(instants)
         found = calibrated(samples, (instants - origin, state.avel), declared, options).summary
-    if found is None:
-        return None
-    level = None
-    if found["usable"]:
-        rotation = np.array(found["rotation_lidar_from_imu"])
-        late = found["offset_ms"] / 1e3 + origin
-        try:
-            level = find_level(trajectory, samples.times + late, samples.acc, Mount(np.zeros(3), rotation), 0.0)
-        except ValueError:  # the accelerometer does not show what is up
-            pass
-    device = {key: found[key] for key in ("gyro_bias_rad_s", "gyro_bias_sigma_rad_s", "scale", "scale_sigma")}
-    return imu_mount(found, level, declared), device
+    try:
+        level = None
+        if found["usable"]:
+            turned = Mount(np.zeros(3), np.array(found["rotation_lidar_from_imu"]))
+            with suppress(ValueError):  # the accelerometer does not show what is up
+                times = samples.times + origin + found["offset_ms"] / 1e3
+                level = find_level(trajectory, times, samples.acc, turned, 0.0)
+        device = {key: found[key] for key in ("gyro_bias_rad_s", "gyro_bias_sigma_rad_s", "scale", "scale_sigma")}
+        return imu_mount(found, level, declared), device
+    except (LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{trace / '_odom'}/provenance.json: does not say how the IMU was calibrated") from error
+
+
+def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = content.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 #: What estimates the mount of a sensor, by its type. Layout.
