@@ -118,7 +118,7 @@ class Config(Options):
     @model_validator(mode="before")
     @classmethod
     def _rig_of_file(cls, values: Any) -> Any:
-        """The mounts in the file that `rig` names; of sensors that are not called like types they are of `instances`."""
+        """The mounts in the file that `rig` names; others than those called like types are of `instances`."""
         path = values.get("rig") if isinstance(values, Mapping) else None
         if not isinstance(path, str) or not path.endswith(RIG_FILES):
             return values

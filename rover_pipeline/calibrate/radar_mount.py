@@ -42,9 +42,7 @@ from rover_pipeline.numerics.linear import inv, matmul, solve
 _HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-7, 500
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Noise: simulated walks and drives.
-_SHARED, _SCENE_S = 0.4, 5.0
-#: Smallest number of frames, s of recording and share of frames that agree. Tuned: by hand.
-_MIN_FRAMES, _MIN_AGREEING = 40, 0.5
+_SHARED, _SCENE_S = 0.35, 5.0
 #: Medians of the chi-square distribution with three degrees of freedom, and its value that one in 100 true frames
 #: exceeds. Noise: chi square.
 _MEDIAN, _RARE = 2.366, float(chdtri(3, 0.01))
@@ -127,9 +125,9 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
     """
     prior = prior_covariance(start)
     whole = fit(radar, trajectory, start, prior)
-    if whole.compared < _MIN_FRAMES:
+    if whole.compared < 6 * len(prior):  # three for each unknown in each half
         return unknown(start, f"{whole.compared} frames with a velocity beside a pose are too few")
-    if whole.used < _MIN_AGREEING * whole.compared:
+    if 2 * whole.used < whole.compared:
         text = "its velocities contradict the lidar's motion whatever the mount"
         return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
     middle = np.median(radar.times)

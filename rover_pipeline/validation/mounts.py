@@ -18,11 +18,13 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.inertial import Samples, calibrated
 from rover_pipeline.odometry.level import find_level
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.inertial_odometry import without_prior
 from rover_pipeline.radar.options import VelocitySection
@@ -36,10 +38,6 @@ from rover_pipeline.validation.rig import (
     times_options,
     whole_sensor,
 )
-
-#: Largest time between two states of the trajectory for an interpolation between them, s, and the time between the
-#: rates that an IMU is compared with. Tuned: by hand.
-_MAX_GAP_S, _STEP_S = 0.5, 0.02
 
 
 class Shown(NamedTuple):
@@ -65,7 +63,7 @@ def shown_mounts(trace: Path) -> Iterator[Shown]:
     """
     if not (trace / "_odom" / META).is_file():
         return
-    trajectory, rig = read_trajectory(trace, _MAX_GAP_S), Rig(trace)
+    trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     for type, estimate in ESTIMATES.items():
         for sensor in rig.of(type):
             declared = sensor_mount(trace, sensor)
@@ -103,7 +101,7 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
     # The gyroscope that the trajectory was made with was calibrated before that, which its provenance tells.
     found: Any = _section(_section(provenance, "measured"), "imu") if used else None
     if not found:
-        instants = np.arange(trajectory.ts[0], trajectory.ts[-1], _STEP_S)
+        instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)
         state, _ = trajectory.at(instants)
         found = calibrated(samples, (instants - origin, state.avel), declared, options).summary
     try:
