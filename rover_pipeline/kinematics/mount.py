@@ -23,11 +23,13 @@ class Mount(NamedTuple):
         translation: f8 (3,), m.
         rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
         source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
+        time_offset: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
     """
 
     translation: np.ndarray
     rotation: np.ndarray
     source: Source = "config"
+    time_offset: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -35,9 +37,9 @@ class Mount(NamedTuple):
         return self.source != "identity"
 
     def seen_from(self, other: Mount) -> Mount:
-        """The same pose in the frame of another sensor."""
-        into = other.rotation.T
-        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source)
+        """The same pose in the frame of another sensor, by whose clock times are then."""
+        into, late = other.rotation.T, self.time_offset - other.time_offset
+        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source, late)
 
 
 #: The lidar itself, or a sensor whose pose nobody gave. Layout.
@@ -51,7 +53,8 @@ def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
         return IDENTITY
     # A matrix in a text file is rounded, so the nearest rotation is used.
     options, source = stated
-    return Mount(np.array(options.translation, "f8"), nearest(np.array(options.rotation)), source)
+    rotation = nearest(np.array(options.rotation))
+    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
 
 
 def mount_entry(mount: Mount, time_offset: float) -> dict[str, object]:

@@ -63,6 +63,7 @@ def radar_odom(
     """
     mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
+    times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
     good &= True if imu_valid is None else imu_valid != 0
     good &= np.append(True, np.diff(times) > 0)
@@ -80,7 +81,7 @@ def radar_odom(
         name: frame_duration(each["ts"], each.get("config"), each.get("sidecar"), each.get("radar"))
         for name, each in given.items()
     }
-    radars = {name: _measured(given[name], frames[name].middle, stated[name]) for name in given}
+    radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     own, *further = radars.values()
     mount, frame = own.mount, frames["radar"]
     result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
@@ -130,13 +131,18 @@ def radar_odom(
     return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings, notes=notes)
 
 
-def _measured(given: Mapping[str, Any], middle: float, options: RadarOdometryOptions) -> Measured:
-    """The velocities of a radar as `_radar_velocity` has them, NaN where they are not valid, at their instants."""
+def _measured(given: Mapping[str, Any], middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
+    """The velocities of a radar as `_radar_velocity` has them, NaN where they are not valid, at their instants.
+
+    Args:
+        main_offset: time offset of the main radar, by whose clock the instants are, s.
+    """
     times = clock("radar", given["ts"], options.times).best if options.smoothed else given["ts"]
     known = (given["valid"] != 0) & np.isfinite(given["vel"]).all(axis=1)
     vel, cov = np.where(known[:, None], given["vel"].astype("f8"), np.nan), given["vel_cov"].astype("f8")
     mount = find_mount("radar", options.rig, given.get("config"))
-    return Measured(times + middle, vel, cov, mount, options.vertical, options.pitch)
+    late = mount.time_offset - main_offset
+    return Measured(times + middle + late, vel, cov, mount, options.vertical, options.pitch)
 
 
 def _contradicting(result: Estimate, radars: Mapping[str, Measured]) -> list[str]:
