@@ -97,8 +97,7 @@ class Config(Options):
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     objects: ObjectsSection = Field(
-        ObjectsSection(),
-        description="Bodies that move, found and tracked in the lidar's sweeps: `_objects`.",
+        ObjectsSection(), description="Bodies that move, found and tracked in the lidar's sweeps: `_objects`."
     )
     map: MapOptions = Field(
         MapOptions(),

@@ -114,9 +114,7 @@ class SlurmWorkers(Options):
     memory: ByteSize = Field(ByteSize(16 << 30), gt=0, description="Memory of a job (`16 GiB`), shared by its workers.")
     hours: float = Field(4.0, gt=0, description="Time limit of a job, h.")
     queue_hours: float = Field(
-        24.0,
-        gt=0,
-        description="Longest time without any job, h: what the queue may take. After it the step fails.",
+        24.0, gt=0, description="Longest time without any job, h: what the queue may take. After it the step fails."
     )
     partition: str | None = Field(None, description="Partition; null = Slurm's default.")
     account: str | None = Field(None, description="Account that is charged; null = Slurm's default.")

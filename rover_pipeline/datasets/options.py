@@ -219,12 +219,7 @@ class RslearnOptions(DatasetOptions):
 
     def needs(self) -> tuple[str, ...]:
         radar = ("_radar_range_azimuth/power", "_radar_range_azimuth/axes.json", "_radar_pose/pos", "_radar_pose/rot")
-        return (
-            *SWEEPS,
-            "lidar/lidar.json",
-            *(radar if self.radar else ()),
-            *(_OBJECTS if self.objects else ()),
-        )
+        return (*SWEEPS, "lidar/lidar.json", *(radar if self.radar else ()), *(_OBJECTS if self.objects else ()))
 
     def several(self) -> tuple[str, ...]:
         return ("radar",) if self.radar else ()

@@ -72,10 +72,7 @@ def timeline(sensors: Sequence[tuple[str, Intervals]], span: Span) -> Chart:
             end = max(end, begin + length)
             _draw_bars(axes, [(begin, end, top, bottom)], colour_name(name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
-            for each, edge, sign, colour in (
-                (bar.missing, top, 1, "bad"),
-                (bar.invalid, bottom, -1, "fair"),
-            ):
+            for each, edge, sign, colour in ((bar.missing, top, 1, "bad"), (bar.invalid, bottom, -1, "fair")):
                 marks = visible_marks(each, bar.period, span, canvas.mark_bins)
                 _draw_bars(axes, [(a, b, edge, edge + sign * height * share) for a, b, share in marks], colour)
             if canvas.narrow:

@@ -8,13 +8,7 @@ _VARIABLES = ("ink", "muted", "grid", "accent", "bad", "fair", "good", *_SENSORS
 COLOURS = {name: f"#0001{number:02x}" for number, name in enumerate(_VARIABLES)}
 
 #: Quantity -> Matplotlib's map of its values to colours. Near, high and occupied are bright; `value` is all else.
-COLOUR_MAPS = {
-    "distance": "turbo_r",
-    "height": "turbo",
-    "occupancy": "cividis",
-    "power": "inferno",
-    "value": "viridis",
-}
+COLOUR_MAPS = {"distance": "turbo_r", "height": "turbo", "occupancy": "cividis", "power": "inferno", "value": "viridis"}
 #: RGB of a point that approaches, stands still and recedes. Other speeds have colours between these. Layout.
 APPROACHING, STILL, RECEDING = (70, 110, 255), (255, 255, 255), (255, 60, 60)
 

@@ -59,11 +59,7 @@ def run(
 
 
 def _results(
-    scheduler: _Scheduler,
-    task: _Remote,
-    items: Iterable[T],
-    done: Callable[[T], object],
-    held: int | None,
+    scheduler: _Scheduler, task: _Remote, items: Iterable[T], done: Callable[[T], object], held: int | None
 ) -> Iterator[Any]:
     window = held or _WINDOW * scheduler.wait_for_workers()
     left = iter(items)

@@ -21,8 +21,7 @@ from typing import Any
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, open_regular, remove_tree, switch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
-from rover_pipeline.format.files import make_folders, opened_file
-from rover_pipeline.format.names import STAMP, below
+from rover_pipeline.format.files import STAMP, below, make_folders, opened_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
 from rover_pipeline.format.texts import read_json, read_text
 

@@ -278,9 +278,7 @@ def _blueprint(trace: Recording) -> Any:
         *(rrb.Spatial2DView(origin=f"{LIDAR}/{name}/image", name=name) for name in cameras),
         *(
             rrb.TensorView(
-                origin=f"{name}/{product}",
-                name=text if len(radars) == 1 else f"{name}: {text}",
-                scalar_mapping=colours,
+                origin=f"{name}/{product}", name=text if len(radars) == 1 else f"{name}: {text}", scalar_mapping=colours
             )
             for name in radars
             for product, text in products

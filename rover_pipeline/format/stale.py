@@ -10,13 +10,7 @@ from typing import Any
 
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import is_plain
-from rover_pipeline.format.provenance import (
-    PROVENANCE,
-    file_state,
-    fingerprint,
-    is_source,
-    read_provenance,
-)
+from rover_pipeline.format.provenance import PROVENANCE, file_state, fingerprint, is_source, read_provenance
 
 #: Inputs, or files, of a result that are looked at: no step has as many. Schedule.
 MAX_LISTED = 1000

@@ -25,8 +25,8 @@ from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree, s
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
+from rover_pipeline.format.files import is_plain, is_stamp
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
-from rover_pipeline.format.names import is_plain, is_stamp
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
 
 #: What killed runs of earlier versions left inside of a result.

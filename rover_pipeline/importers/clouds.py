@@ -243,12 +243,7 @@ def _numbers(text: bytes, rows: int, columns: int) -> np.ndarray:
     return np.asarray(words, "S").astype("f8").reshape(rows, columns)
 
 
-READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {
-    ".bin": _bin,
-    ".npz": _npz,
-    ".pcd": _pcd,
-    ".ply": _ply,
-}
+READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {".bin": _bin, ".npz": _npz, ".pcd": _pcd, ".ply": _ply}
 
 
 class Turn(NamedTuple):
@@ -344,13 +339,7 @@ def import_clouds(
     with imported_trace(out) as trace:
         described = f"import clouds {folder.name}, times by {source}"
         notes += write_sweeps(
-            trace / sensor,
-            files,
-            stamps,
-            read=read,
-            compensated=compensated,
-            compress=compress,
-            source=described,
+            trace / sensor, files, stamps, read=read, compensated=compensated, compress=compress, source=described
         )
         if poses is not None:
             ts, states = read_poses(poses, stamps)

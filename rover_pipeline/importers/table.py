@@ -225,9 +225,7 @@ IMPORTS = Registry(
         _ours("velodyne", "captures of Velodyne lidars: .pcap", "velodyne:import_capture", _VELODYNE, "sweeps"),
         # No kept library on the package index decodes captures of these makers; their drivers for ROS do.
         _elsewhere(
-            "Hesai",
-            "let HesaiLidar_ROS_2.0 read it (its config.yaml names a pcap as the source)",
-            "PointCloud2",
+            "Hesai", "let HesaiLidar_ROS_2.0 read it (its config.yaml names a pcap as the source)", "PointCloud2"
         ),
         _elsewhere(
             "Livox",

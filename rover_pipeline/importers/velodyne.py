@@ -289,10 +289,7 @@ def import_velodyne(
     """
     lidars: dict[tuple[bytes, int], _Lidar] = {}
     others: Counter[int] = Counter()
-    with (
-        imported_trace(out) as trace,
-        opened_file(capture) as file,
-    ):
+    with imported_trace(out) as trace, opened_file(capture) as file:
         size = file.seek(0, 2)
         file.seek(0)
         with progress("import velodyne", max(size // 1_000_000, 1), "MB") as advance:

@@ -32,9 +32,7 @@ class OccupancySection(Options):
         "assume that the rig stands still; this needs no odometry, and the channel's description says so.",
     )
     tolerance: float = Field(
-        0.15,
-        gt=0,
-        description="`at: radar`: maximum time between a frame of the radar and the middle of the sweep, s.",
+        0.15, gt=0, description="`at: radar`: maximum time between a frame of the radar and the middle of the sweep, s."
     )
     origin: Literal["radar", "lidar"] = Field(
         "radar", description="Sensor in whose frame the cells are: its position is the origin, its front azimuth 0."

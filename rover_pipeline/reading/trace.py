@@ -84,12 +84,7 @@ class Trace(Mapping[str, Sensor]):
         raise UnknownNameError(self._unknown(str(name)))
 
     def synced(
-        self,
-        *names: str,
-        complete: bool = True,
-        valid: bool = True,
-        max_dt: float | None = None,
-        reduced: int = 1,
+        self, *names: str, complete: bool = True, valid: bool = True, max_dt: float | None = None, reduced: int = 1
     ) -> Synced:
         """Samples of several sensors that belong to the same instants, those of `_sync`.
 

@@ -35,12 +35,7 @@ HOST_LENGTH = 16
 
 #: Times are nanoseconds since the epoch. Intervals are [first, past the last). Layout.
 SCENE = np.dtype(
-    [
-        ("frame_index_interval", "<i8", (2,)),
-        ("host", f"<U{HOST_LENGTH}"),
-        ("start_time", "<i8"),
-        ("end_time", "<i8"),
-    ]
+    [("frame_index_interval", "<i8", (2,)), ("host", f"<U{HOST_LENGTH}"), ("start_time", "<i8"), ("end_time", "<i8")]
 )
 #: `ego_translation` in m and `ego_rotation`, world-from-ego. Layout.
 FRAME = np.dtype(
@@ -64,13 +59,7 @@ AGENT = np.dtype(
         ("label_probabilities", "<f4", (len(LABELS),)),
     ]
 )
-FACE = np.dtype(
-    [
-        ("face_id", "<U16"),
-        ("traffic_light_id", "<U16"),
-        ("traffic_light_face_status", "<f4", (3,)),
-    ]
-)
+FACE = np.dtype([("face_id", "<U16"), ("traffic_light_id", "<U16"), ("traffic_light_face_status", "<f4", (3,))])
 
 #: Array -> its records, and how many of them l5kit puts into one chunk. Layout.
 ARRAYS: dict[str, tuple[np.dtype, int]] = {

@@ -138,10 +138,7 @@ class Rosbag1(BagFile):
         topic, type = header.get(b"topic", b""), described.get(b"type", b"")
         if not topic or not type:
             raise DamageError(f"byte {at}: a connection has no topic or no type")
-        self._connections[_number(header, b"conn", 4)] = (
-            topic.decode(errors="replace"),
-            type.decode(errors="replace"),
-        )
+        self._connections[_number(header, b"conn", 4)] = (topic.decode(errors="replace"), type.decode(errors="replace"))
 
     def _read_header(self, file: IO[bytes], at: int) -> dict[bytes, bytes]:
         length = self._length(file, at)

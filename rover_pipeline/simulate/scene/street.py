@@ -40,10 +40,7 @@ def world() -> World:
 
 def _ground() -> list[Part]:
     """The road, 0.1 m below the pavements, and its markings."""
-    parts = [
-        box((0.0, 0.0, -0.6), (240.0, 200.0, 1.0), "asphalt"),
-        box((0.0, 0.0, -0.05), (56.4, 36.4, 0.1), "paving"),
-    ]
+    parts = [box((0.0, 0.0, -0.6), (240.0, 200.0, 1.0), "asphalt"), box((0.0, 0.0, -0.05), (56.4, 36.4, 0.1), "paving")]
     for side in (-1, 1):
         parts.append(box((side * 45.2, 0.0, -0.05), (18.0, 74.8, 0.1), "paving"))
         parts.append(box((0.0, side * 32.2, -0.05), (72.4, 10.0, 0.1), "paving"))
