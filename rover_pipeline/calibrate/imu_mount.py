@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.calibrate.mounts import MountEstimate, prior_covariance, unknown, with_prior
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import MountEstimate, prior_covariance, unknown, with_prior
 from rover_pipeline.kinematics.rotation import log, nearest
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.level import ARM_PRIOR, Level

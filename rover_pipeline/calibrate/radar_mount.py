@@ -22,7 +22,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 from scipy.special import chdtrc, chdtri
 
-from rover_pipeline.calibrate.mounts import (
+from rover_pipeline.imu.alignment import sandwich
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import (
     FALSE_ALARM,
     MountEstimate,
     agree,
@@ -31,8 +33,6 @@ from rover_pipeline.calibrate.mounts import (
     prior_covariance,
     unknown,
 )
-from rover_pipeline.imu.alignment import sandwich
-from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve

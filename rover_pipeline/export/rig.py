@@ -13,7 +13,13 @@ import yaml
 from scipy.special import chdtrc
 
 from rover_pipeline import __version__
-from rover_pipeline.calibrate.mounts import (
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.export.making import make_needed
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.trace import locate_traces
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import (
     COMPONENTS,
     FALSE_ALARM,
     UNITS,
@@ -23,12 +29,6 @@ from rover_pipeline.calibrate.mounts import (
     compare,
     difference,
 )
-from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.export.making import make_needed
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.rig import Rig
-from rover_pipeline.format.trace import locate_traces
-from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.validation.mounts import Shown, shown_mounts
 
 #: Types of the sensors that have a mount, and what is made of each before. Layout.

@@ -57,15 +57,16 @@ def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
 
 
-def mount_entry(mount: Mount, time_offset: float) -> dict[str, object]:
-    """A pose and a time offset, s, as the section `rig` writes them: instants are time stamps plus the offset."""
+def mount_entry(mount: Mount) -> dict[str, object]:
+    """A mount as the section `rig` writes it."""
     pose = {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
-    return {**pose, "time_offset": time_offset}
+    return {**pose, "time_offset": mount.time_offset}
 
 
-def mount_of_entry(entry: Mapping[str, Any]) -> tuple[Mount, float]:
-    """The pose and the time offset of `mount_entry`."""
-    return Mount(np.array(entry["translation"]), np.array(entry["rotation"])), float(entry["time_offset"])
+def mount_of_entry(entry: Mapping[str, Any]) -> Mount:
+    """The mount of `mount_entry`."""
+    pose = np.array(entry["translation"]), np.array(entry["rotation"])
+    return Mount(*pose, time_offset=float(entry["time_offset"]))
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

@@ -130,10 +130,10 @@ class _MapBuilder:
 
     def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
         """The same of another lidar, which is where an entry of `lidars.json` says."""
-        other, (mount, delay) = self.recording.others[name], mount_of_entry(entry)
+        other, mount = self.recording.others[name], mount_of_entry(entry)
         metadata = other.texts["metadata"]
         lidar = lidar_reader(metadata, self.options.lidar.ts_reference)
-        ts = clock("lidar", other.ts, self.options.times).best + delay
+        ts = clock("lidar", other.ts, self.options.times).best
         motion = self.motion.beside(ts, mount, *lidar.span, lidar.period)
         numbers = np.flatnonzero(motion.trajectory.valid & (other.valid != 0))[:: self.options.every]
         here, main = motion.trajectory.states.pos[numbers, 2], self.motion.trajectory.at(ts[numbers])[0].pos[:, 2]

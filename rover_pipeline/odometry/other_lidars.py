@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtri
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.mounts import TOLERANCE, MountEstimate, changed, compare, difference, prior_covariance
+from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.numerics.linear import inv, matmul, solve
@@ -32,14 +32,6 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
-#: Standard deviations of a declared mount: of its rotation, rad, position, m, and of the delay of the clock, s. These
-#: are of a mount that is measured with care. A recording that shows more says that the mount is wrong.
-#: Tuned: by hand.
-_DECLARED = np.array([np.radians(0.3)] * 3 + [0.02] * 3 + [0.005])
-#: The same before anything is known. A mount is searched from there. Tuned: by hand.
-_UNKNOWN = np.array([np.radians(5.0)] * 3 + [0.3] * 3 + [0.1])
-#: Rate of false alarms of the test of a declared mount. Tuned: by hand.
-_FALSE_ALARMS = 1e-3
 #: Stretches of a recording by which a mount is estimated, and sweeps of each, of which every other one has a neighbour
 #: that is not used. Schedule.
 _STRETCHES, _SWEEPS = 12, 8
@@ -48,56 +40,37 @@ _STRETCHES, _SWEEPS = 12, 8
 _GATES, _STEPS, _SETTLED = (1.0, 0.3, 0.1, GATE), 8, 0.01
 
 
-#: Parts of a correction, as messages and provenance call them. Layout.
-_PARTS = ("roll", "pitch", "yaw", "x", "y", "z", "time offset")
-#: Standard deviations from which a part is named as wrong. Tuned: by hand.
-_CLEAR = 3.0
-
-
 class MountFit(NamedTuple):
     """What a recording shows of the mount of another lidar.
 
     Attributes:
-        correction: f8 (7,), from what is declared to where the points are: a rotation, rad, and a displacement, m, both
-            in the main lidar's frame, and by how much later than its time stamps say the lidar measured, s.
-        cov: f8 (7, 7), its covariance by the recording alone; infinite on the diagonal where that shows nothing.
+        declared: the mount from which the estimate started.
+        estimate: see there; its covariance is that of the recording and of a wide prior.
         inliers: fraction of its points that lie on the map of the main lidar.
     """
 
-    correction: np.ndarray
-    cov: np.ndarray
+    declared: Mount
+    estimate: MountEstimate
     inliers: float
 
     @property
     def contradiction(self) -> str:
         """What the recording says against the declared mount, at a stated rate of false alarms; "" = nothing."""
-        with_declared = self.cov + np.diag(_DECLARED**2)
-        if matmul(self.correction, solve(with_declared, self.correction)) <= chdtri(7, _FALSE_ALARMS):
-            return ""
-        found, units = self._in_units(), ("degrees", "m", "s")
-        parts = [
-            f"{what} {value:+.3g} ± {deviation:.1g} {units[n // 3]}"
-            for n, (what, value, deviation) in enumerate(zip(_PARTS, *found, strict=True))
-            if abs(value) > _CLEAR * deviation and abs(self.correction[n]) > _DECLARED[n]
-        ]
-        return f"by its points it is not where `rig` says ({', '.join(parts) or 'altogether'})"
+        deviation = compare(self.declared, self.estimate)
+        return f"by its points it is not where `rig` says ({deviation})" if deviation.is_wrong else ""
 
     @property
-    def adopted(self) -> np.ndarray:
-        """The correction by the recording and by what is declared, f8 (7,): 0 where little is shown."""
-        declared = np.diag(_DECLARED**2)
-        adopted: np.ndarray = matmul(declared, solve(declared + self.cov, self.correction))
-        return adopted
+    def mount(self) -> Mount:
+        """The mount by the recording and by what is declared, which a good rig keeps to."""
+        good = np.diag(TOLERANCE**2)
+        error = difference(self.declared, self.estimate.mount)
+        return changed(self.declared, matmul(good, solve(good + self.estimate.covariance, error)))
 
-    def summary(self) -> dict[str, object]:
-        """For provenance: each part of the correction with its standard deviation, degrees, m and s."""
-        values = zip(_PARTS, *self._in_units(), strict=True)
-        return {what: [round(value, 5), round(deviation, 5)] for what, value, deviation in values}
-
-    def _in_units(self) -> tuple[list[float], list[float]]:
-        """The correction and its standard deviations, degrees, m and s."""
-        units = np.array([np.degrees(1.0)] * 3 + [1.0] * 4)
-        return (self.correction * units).tolist(), (np.sqrt(np.diag(self.cov)) * units).tolist()
+    def summary(self) -> dict[str, Any]:
+        """For provenance: the error of the declared mount, rad, m and s, as `mounts` has it, and its covariance."""
+        covariance = [[float(f"{value:.4g}") for value in row] for row in self.estimate.covariance]
+        error = difference(self.declared, self.estimate.mount).round(7).tolist()
+        return {"error": error, "covariance": covariance, "inliers": round(self.inliers, 3)}
 
 
 @dataclass(frozen=True)
@@ -105,11 +78,10 @@ class OtherLidar:
     """A lidar beside the main one, whose sweeps are registered along its trajectory.
 
     Attributes:
-        reader: of its sweeps; its times are those of the main lidar's clock.
+        reader: of its sweeps; its times are those of the main lidar's clock, by the mount's time offset.
         mount: its pose in the main lidar's frame.
         frames: i8 (frame,), the sweep of the main lidar that ends next to each of its sweeps; -1 = none does.
         vibration: rotations of the main lidar about the trajectory.
-        delay: by how much later than its time stamps say it measures, s; `reader` has times without it.
     """
 
     name: str
@@ -117,7 +89,6 @@ class OtherLidar:
     mount: Mount
     frames: np.ndarray
     vibration: Vibration = NO_VIBRATION
-    delay: float = 0.0
 
     @classmethod
     def of(cls, name: str, recording: Recording, mount: Mount, main: SweepReader, origin: float) -> OtherLidar:
@@ -127,7 +98,7 @@ class OtherLidar:
             origin: what the times of `main` are counted from, s.
         """
         options, metadata = main.options, recording.texts["metadata"]
-        times = clock("lidar", recording.ts, options.times).best - origin
+        times = clock("lidar", recording.ts, options.times).best - origin + mount.time_offset
         lidar = lidar_reader(metadata, options.lidar.ts_reference)
         reader = SweepReader(recording, times, *lidar.span, options, metadata)
         return cls(name, reader, mount, np.zeros(0, "i8"))._beside(main)
@@ -144,16 +115,10 @@ class OtherLidar:
         usable = ~outside & (main.recording.valid[nearest] != 0)
         return replace(self, frames=np.where(usable, nearest, -1))
 
-    def corrected(self, by: np.ndarray, main: SweepReader) -> OtherLidar:
-        """The same with another mount and clock, by a correction as in `MountFit`, f8 (7,)."""
-        mount = self.mount
-        rotation, translation = matmul(exp(by[None, :3])[0], mount.rotation), mount.translation + by[3:6]
-        reader = replace(self.reader, times=self.reader.times + by[6])
-        delay = self.delay + float(by[6])
-        moved = replace(
-            self, reader=reader, delay=delay, mount=mount._replace(rotation=rotation, translation=translation)
-        )
-        return moved._beside(main)
+    def at(self, mount: Mount, main: SweepReader) -> OtherLidar:
+        """The same with another mount."""
+        later = mount.time_offset - self.mount.time_offset
+        return replace(self, reader=replace(self.reader, times=self.reader.times + later), mount=mount)._beside(main)
 
     def sweeps(self, start: int, stop: int) -> Iterator[tuple[int, Sweep]]:
         """Its sweeps that end next to the main lidar's `start:stop`, with the numbers of those."""
@@ -185,7 +150,7 @@ class OtherLidar:
         """
         by = np.zeros((len(rot), 6, 6))
         by[:, :3, :3], by[:, 3:, 3:] = np.eye(3), self.mount.rotation.T
-        by[:, :3, 3:] = -matmul(rot, _cross(self.mount.translation))
+        by[:, :3, 3:] = -matmul(rot, skew(self.mount.translation))
         back = np.swapaxes(by, 1, 2)
         cross = matmul(back[None], found.cross[..., None])[..., 0]
         information, wanted = found.information.copy(), found.right.copy()
@@ -223,27 +188,28 @@ def estimate_mount(other: OtherLidar, trajectory: SplineTrajectory, main: SweepR
     Short stretches of the recording, spread over it, have a map each, so that memory does not grow with the recording.
     """
     stretches = list(_stretches(other, trajectory, main))
-    total, inliers, prior = np.zeros(7), 0.0, np.diag(_UNKNOWN**-2)
+    declared, mount, inliers, covariance = other.mount, other.mount, 0.0, prior_covariance(other.mount)
+    prior = inv(covariance)
     for gate in _GATES:
         for _ in range(_STEPS):
-            moved = other.corrected(total, main)
+            moved, later = other.at(mount, main), mount.time_offset - declared.time_offset
             information, right, points, on_map = np.zeros((7, 7)), np.zeros((len(stretches), 7)), 0.0, 0.0
             for n, (sweeps, surfels) in enumerate(stretches):
                 for sweep in sweeps:
-                    sweep = sweep._replace(times=sweep.times + total[6])
+                    sweep = sweep._replace(times=sweep.times + later)
                     matrix, wanted, statistics = _equations(moved, sweep, trajectory, surfels, gate)
                     information, points, on_map = information + matrix, points + statistics[0], on_map + statistics[1]
                     right[n] += wanted
             inliers = on_map / max(points, 1.0)
-            step = solve(information + prior, right.sum(0) - matmul(prior, total))
-            total = _compose(step, total)
+            step = solve(information + prior, right.sum(0) + matmul(prior, difference(mount, declared)))
+            mount = changed(mount, step)
             if matmul(step, information + prior, step) < _SETTLED:
                 break
     # Errors of points are not independent: how much stretches differ shows what remains (sandwich estimator;
     # P. J. Huber, 1967).
     spread, back = right - right.mean(0), inv(information + prior)
-    cov = back + matmul(back, spread.T, spread, back) * len(stretches) / max(len(stretches) - 1, 1)
-    return MountFit(total, cov, inliers)
+    found = back + matmul(back, spread.T, spread, back) * len(stretches) / max(len(stretches) - 1, 1)
+    return MountFit(declared, MountEstimate(mount, found, covariance), inliers)
 
 
 def _stretches(
@@ -279,15 +245,3 @@ def _equations(
     back = np.swapaxes(by, 1, 2)
     wanted = matmul(back, right[..., None])[..., 0].sum(0)
     return matmul(back, matrix, by).sum(0), wanted, (statistics.points, statistics.inliers)
-
-
-def _compose(step: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """A correction after another one, f8 (7,)."""
-    turn = log(matmul(exp(step[None, :3]), exp(before[None, :3])))[0]
-    return np.concatenate([turn, before[3:] + step[3:]])
-
-
-def _cross(vector: np.ndarray) -> np.ndarray:
-    """The matrix of a cross product, f8 (3, 3)."""
-    x, y, z = vector
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

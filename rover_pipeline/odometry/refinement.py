@@ -178,9 +178,7 @@ def refine_in_batch(
     left_out = {name: why for name, why in left_out.items() if name not in mounts} | {
         name: mount.contradiction for name, mount in mounts.items() if mount.contradiction
     }
-    found = tuple(
-        each.corrected(mounts[each.name].adopted, reader) for each in usable if passes and each.name not in left_out
-    )
+    found = tuple(each.at(mounts[each.name].mount, reader) for each in usable if passes and each.name not in left_out)
     if found:
         spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
         gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)

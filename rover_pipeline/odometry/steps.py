@@ -205,6 +205,6 @@ def odom(
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),
     ]
-    mounts = {each.name: mount_entry(each.mount, each.delay) for each in refined.used}
+    mounts = {each.name: mount_entry(each.mount) for each in refined.used}
     files = {"lidars.json": json.dumps(mounts, indent=1)} if mounts else {}
     return result, Inspection(measured, warnings, files)

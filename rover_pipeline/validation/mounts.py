@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.imu_mount import imu_mount
-from rover_pipeline.calibrate.mounts import MountEstimate
 from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import FormatError
@@ -20,13 +19,14 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import MountEstimate, changed, prior_covariance
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.inertial import Samples, calibrated
 from rover_pipeline.odometry.level import find_level
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.inertial_odometry import without_prior
+from rover_pipeline.radar.factor_graph import without_prior
 from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.validation.rig import (
@@ -117,10 +117,27 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
         raise FormatError(f"{trace / '_odom'}/provenance.json: does not say how the IMU was calibrated") from error
 
 
+def _lidar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
+    """Of a lidar beside the main one: `_odom` has estimated it."""
+    lidars = _section(_section(read_provenance(trace / "_odom") or {}, "measured"), "lidars")
+    found = _section(_section(lidars, "mounts"), sensor)
+    if not found:
+        return None
+    try:
+        error, covariance = np.array(found["error"], "f8").reshape(7), np.array(found["covariance"], "f8").reshape(7, 7)
+    except (LookupError, TypeError, ValueError) as problem:
+        raise FormatError(f"{trace / '_odom'}/provenance.json: does not say where {sensor} was found") from problem
+    return MountEstimate(changed(declared, error), covariance, prior_covariance(declared)), {}
+
+
 def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = content.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 #: What estimates the mount of a sensor, by its type. Layout.
-ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {"radar": _radar, "imu": _imu}
+ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {
+    "lidar": _lidar,
+    "radar": _radar,
+    "imu": _imu,
+}

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.calibrate.mounts import compare
 from rover_pipeline.draw.formatting import count, percent
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.kinematics.mounts import compare
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
