@@ -222,6 +222,13 @@ def test_an_output_that_was_asked_for_and_is_not_there_is_an_error_with_its_caus
         assert [*findings(summarise(trace, outputs=outputs), "error")] == ["lidar/rng"]
 
 
+def test_all_outputs_are_without_those_whose_option_nobody_set(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 20, sensors=("camera", "lidar"), invalid={})
+    run_step(find_step("_sync"), trace, "_sync", Request())
+    errors = findings(summarise(trace, outputs=["all"]), "error")
+    assert "_camera_frames" in errors and "_camera_model" not in errors, "it needs camera.model.path"
+
+
 def test_a_damaged_picture_that_no_result_was_made_from_is_found(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec", 20, sensors=("camera", "lidar"), invalid={})
     assert summarise(trace).verdict == "good"

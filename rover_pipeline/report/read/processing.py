@@ -132,9 +132,10 @@ def missing_outputs(
     there = {*sensors, *provenances, REPORT.sensor}
     lacking = [product for name in asked for product in products.get(name, [name]) if product not in there]
     entries = {name: entry_of(TABLE, name, trace) for name in dict.fromkeys(lacking)}
-    return {
-        name: _all_needed(step, trace) for name, step in entries.items() if step and _can_be_made(step, trace, there)
-    }
+    # Where an option is not set without which an output does not exist, `all` does not ask for it. Where it is, and its
+    # job failed, the failure is known.
+    possible = {name: step for name, step in entries.items() if step and not step.shown.needs_option}
+    return {name: _all_needed(step, trace) for name, step in possible.items() if _can_be_made(step, trace, there)}
 
 
 def _all_needed(step: Step, trace: Path) -> set[str]:
