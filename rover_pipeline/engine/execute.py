@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
-from rover_pipeline.engine.instances import Roles, for_sensors, roles_of
+from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, with_names
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
@@ -112,9 +112,8 @@ class StepRun:
         self.trace, self.path, self.label = trace, trace / sensor, f"{trace.name}/{sensor}"
         self.options = step.options.parse(request.options, step.name) if step.options else None
         rig = Rig(trace)
-        self._roles = request.roles
-        if self._roles is None:
-            self._roles = roles_of(step, sensor, rig, {REFERENCE: getattr(self.options, REFERENCE, "")})
+        wanted = {REFERENCE: getattr(self.options, REFERENCE, "")}
+        self._roles = roles_of(step, sensor, rig, wanted) if request.roles is None else request.roles
         step = for_sensors(step.for_options(self.options), self._roles, rig)
         self.step = step = step.for_recording(channels_of(trace))
         if step.unfit:
@@ -150,6 +149,18 @@ class StepRun:
         inputs = open_inputs(self.step, self.trace, self._input, self.options, digests, self._roles)
         corrupt, partial = self._input.mark_corrupt, self._writer.partial
         self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
+        self._others: dict[str, FrameTask] = {}
+        for name in others_of(self.step, self._roles or {}, Rig(self.trace)):
+            damage = damage_of(name, self.trace)
+            try:
+                if not damage:
+                    other = self.step.others[name]
+                    found = open_inputs(other, self.trace, self._input, self.options, digests, self._roles)
+                    self._others[name] = FrameTask(other, found, self.options, partial, {}, corrupt)
+            except FormatError as error:
+                damage = str(error)
+            if damage:
+                self._take(Inspection({}, [f"{name} is left out: {damage}"]))
 
     def make(self, threads: int, dask: DaskOptions) -> None:
         """All frames, or all files, in the way that the step declares."""
@@ -257,7 +268,9 @@ class StepRun:
         task.prepare()
         self._take(task.inspect())
         start_collector()
-        with opened_recording(task, label=self.label, threads=threads, dask=dask, log=self._log) as recording:
+        with opened_recording(
+            task, self._others, label=self.label, threads=threads, dask=dask, log=self._log
+        ) as recording:
             arguments: dict[str, Any] = {"recording": recording}
             if task.step.takes("trace"):
                 arguments["trace"] = self.trace
@@ -268,12 +281,15 @@ class StepRun:
         return returned, recording.readable
 
     def _take(self, inspection: Inspection) -> None:
-        for warning in inspection.warnings:
+        warnings, notes = (
+            [with_names(each, self._roles) for each in said] for said in (inspection.warnings, inspection.notes)
+        )
+        for warning in warnings:
             say(f"{self.path}: {warning}", sys.stderr, self._log)
         for name, text in inspection.files.items():
             self._writer.add_file(name, text.encode())
         self.measured |= inspection.measured
-        self.warnings += [*inspection.warnings, *inspection.notes]
+        self.warnings += [*warnings, *notes]
 
     def _create(self) -> None:
         inputs = self.task.inputs

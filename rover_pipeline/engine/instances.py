@@ -7,6 +7,7 @@ sensor of the type it is the same step with other names: `radar_front` gives `_r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,29 +15,31 @@ from typing import Any
 
 import yaml
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step, When
+from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.texts import parse_collection
-from rover_pipeline.format.trace import channels_of
+from rover_pipeline.format.trace import Trace, channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
-#: The main sensor of the type, where a step is for another one: `_odom` and the poses of a named rig are of that one.
-MAIN = "main"
+#: Results that a recording with several sensors of the type has once, of all of them; see `Step.others`.
+OF_ALL = ("_radar_odom",)
 _GROUPS = ("inputs", "nearest", "whole", "files", "constants")
 
 
-def type_of(step: str) -> str:
+def type_of(step: str, rig: Rig | None = None) -> str:
     """Type of the sensors of which each gives a result of a step, by the step's virtual sensor; "" = of none.
 
-    `_radar_points` is made of each radar, `_odom` once for a recording.
+    `_radar_points` is made of each radar, `_odom` once for a recording, and `_radar_odom` once where a rig has several.
     """
-    return next((type for type in TYPES if step.startswith(f"_{type}_")), "")
+    type = next((type for type in TYPES if step.startswith(f"_{type}_")), "")
+    return "" if step in OF_ALL and rig is not None and len(rig.of(type)) > 1 else type
 
 
 def instances(step: str, rig: Rig) -> list[str]:
     """The virtual sensors that a step gives in a recording: for each sensor of its type one, or the one declared."""
-    type = type_of(step)
+    type = type_of(step, rig)
     sensors = rig.of(type) if type else []  # those of no known type are of no step
     return [f"_{sensor}{step[len(type) + 1 :]}" for sensor in sensors] or [step]
 
@@ -68,7 +71,7 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
     wanted, roles = wanted or {}, {}
     if not rig.is_usual:
         roles = {type: rig.main(type, wanted.get(type)) for type in TYPES}
-    if roles and (type := type_of(step.sensor)) and sensor.endswith(step.sensor[len(type) + 1 :]):
+    if roles and (type := type_of(step.sensor, rig)) and sensor.endswith(step.sensor[len(type) + 1 :]):
         main, roles[type] = roles[type], sensor_of(step, sensor)
         if roles[type] != main:
             roles[MAIN] = main
@@ -80,11 +83,18 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
 
 def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     """A step with the names of the sensors that stand for their types; see `roles_of`."""
-    if not roles:
+    others = steps_beside(step, roles, rig)
+    for name, own in roles_of_others(step, roles, rig).items():
+        theirs = Names(own, rig)
+        others[name] = replace(step, inputs=theirs.mapping(step.inputs), files=theirs.mapping(step.files), whole={})
+    if not roles and not others:
         return step
     names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
+    if MAIN in roles:  # it is called as it is, or, if that is the type, as the sensor that stands for this
+        called = sensor_of(step, names.sensor(step.sensor)) if roles[MAIN] in TYPES else roles[MAIN]
+        changed["constants"] = {key: called if each == MAIN else each for key, each in changed["constants"].items()}
     main, unfit = roles.get(MAIN), step.unfit
     if main and type_of(step.sensor) == "lidar" and any(each.startswith("_odom/") for each in step.references()):
         unfit = f"has its trajectory, `_odom`, of another lidar, {main}"
@@ -93,10 +103,47 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
         sensor=names.sensor(step.sensor),
         unfit=unfit,
         reads=tuple(map(names.reference, step.reads)),
-        alternatives=tuple(map(names.alternative, step.alternatives)),
+        alternatives=tuple(names.alternative(each, bool(others)) for each in step.alternatives),
         run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
+        others=others,
         **changed,
     )
+
+
+def steps_beside(step: Step, roles: Roles, rig: Rig) -> dict[str, Step]:
+    """What a step reads of each sensor beside the main one, where it reads all of a type (`Run.beside`), by sensor.
+
+    That is its inputs, and the files of the sensor itself.
+    """
+    type = step.run.beside
+    files = {name: each for name, each in step.files.items() if each.startswith(f"{type}/")}
+    own = replace(step, whole={}, nearest={}, files=files, reads=(), run=replace(step.run, beside=""))
+    others = [each for each in others_of(step, roles, rig) if not damage_of(each, rig.path)]
+    has = channels_of(rig.path)
+    return {sensor: for_sensors(own, {**roles, type: sensor}, rig).for_recording(has) for sensor in others}
+
+
+def others_of(step: Step, roles: Roles, rig: Rig) -> list[str]:
+    """The sensors beside the main one of a step that reads all of a type."""
+    type = step.run.beside
+    return [sensor for sensor in rig.of(type) if sensor != roles.get(type, type)] if type else []
+
+
+def damage_of(sensor: str, trace: Path) -> str:
+    """Why a raw sensor cannot be read beside others; "" = it can. Then a result is made without it."""
+    try:
+        Trace(trace).sensor(sensor).length()
+    except FormatError as error:
+        return str(error).partition(". ")[0]
+    return ""
+
+
+def roles_of_others(step: Step, roles: Roles, rig: Rig) -> dict[str, dict[str, str]]:
+    """For a result of all sensors of a type, the roles in which each but the main one stands for it."""
+    if (type := type_of(step.sensor)) == type_of(step.sensor, rig):
+        return {}
+    main = roles.get(type, type)
+    return {name: {**roles, type: name, MAIN: main} for name in rig.of(type) if name != main}
 
 
 def declared_for(step: Step, sensor: str, rig: Rig) -> Step:
@@ -125,6 +172,16 @@ def as_types(text: str, roles: Roles) -> str:
     elif MAIN in roles:
         renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
+
+
+def with_names(message: str, roles: Roles) -> str:
+    """A message of a step, which knows sensors by their types, with the names of those that stand for them."""
+    for type, sensor in roles.items():
+        if type in TYPES:
+            message = re.sub(rf"(?<![\w./`-]){type}(?=[/:]|\.args\b)", sensor, message)
+            message = message.replace(f"where the {type} is", f"where {sensor} is")
+            message = re.sub(rf"\brig\.{type}\b", f"instances.{sensor}.rig", message)
+    return message
 
 
 def called_as_types(values: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
@@ -157,6 +214,8 @@ class Names:
     def sensor(self, name: str) -> str:
         """A raw sensor, a virtual one that is made of it, or its published copy."""
         virtual, plain = name.startswith("_"), name.removeprefix("_")
+        if type_of(name) != type_of(name, self._rig):
+            return name
         for type, sensor in self._roles.items():
             if plain == type or (virtual and plain.startswith(f"{type}_")):
                 return f"{'_' * virtual}{sensor}{plain[len(type) :]}"
@@ -185,8 +244,9 @@ class Names:
         # A constant that is a type stays: it says which options concern the sensor.
         return self.reference(entry) if "/" in entry else self._roles.get(entry, entry) if entry == REFERENCE else entry
 
-    def alternative(self, when: When) -> When:
+    def alternative(self, when: When, several: bool) -> When:
         changes = {name: self.mapping(value) if name in _GROUPS else value for name, value in when.changes.items()}
         instead = {self.reference(channel): self.mapping(each) for channel, each in when.instead.items()}
         has, lacks = (tuple(map(self.reference, each)) for each in (when.has, when.lacks))
+        has = tuple(each for each in has if each != SEVERAL or not several)
         return replace(when, changes=changes, instead=instead, has=has, lacks=lacks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,16 +43,24 @@ class Recording:
         ts: f8, (frame,), s.
         valid: u1, (frame,); 0 = the frame cannot be trusted.
         arguments: names of the inputs.
+        texts: argument -> text of a file.
+        others: the same inputs of the sensors beside the main one, by sensor; see `Run.beside`. A frame of theirs that
+            cannot be decoded is zero.
     """
 
-    def __init__(self, task: FrameTask, workers: _Workers) -> None:
+    def __init__(self, task: FrameTask, workers: _Workers, others: Mapping[str, FrameTask] | None = None) -> None:
         self._task = task
         self._workers: _Workers | None = workers
         self._corrupt: set[int] = set()
+        self._is_main = True
         self.count = task.inputs.count
         self.ts = task.inputs.ts
         self.valid = task.inputs.valid
         self.arguments = tuple(task.inputs.channels)
+        self.texts = task.inputs.texts
+        self.others = {name: Recording(other, workers) for name, other in (others or {}).items()}
+        for other in self.others.values():
+            other._is_main = False
 
     def read(self, argument: str, start: int, stop: int) -> np.ndarray:
         """Frames `start:stop` of an input, (frame, ...).
@@ -64,7 +72,7 @@ class Recording:
         """
         readable = np.ones(stop - start, bool)
         block = self._task.read_input(argument, start, stop, readable)
-        if not readable.all():
+        if self._is_main and not readable.all():
             getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
         return block
 
@@ -166,8 +174,14 @@ _thread = threading.local()
 
 @contextmanager
 def opened_recording(
-    task: FrameTask, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None
+    task: FrameTask,
+    others: Mapping[str, FrameTask],
+    *,
+    label: str,
+    threads: int,
+    dask: DaskOptions,
+    log: TextIO | None,
 ) -> Iterator[Recording]:
     """The recording of a task's inputs. Work runs in `threads`, in as many processes, or at a Dask scheduler."""
     with closing(Processes(threads)) as processes:
-        yield Recording(task, _Workers(label, threads, dask, log, processes))
+        yield Recording(task, _Workers(label, threads, dask, log, processes), others)

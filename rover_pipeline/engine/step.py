@@ -32,6 +32,11 @@ EVERY = "*"
 EVERY_FILE = "*/*"  # in `reads`: every file of the sensors and of the other results
 #: Stands for the sensor with whose samples those of the others are matched.
 REFERENCE = "reference"
+#: The main sensor of the type, where a step is for another one: `_odom` and the poses of a named rig are of that one. A
+#: constant of this value is what `config.yaml`, as the step is given it, calls the main one; "main" = it is the step's.
+MAIN = "main"
+#: In `When.has`: the recording has several sensors of the type, of all of which the step makes one result.
+SEVERAL = "several"
 #: Sizes of the axes that always have the same size. Layout.
 _SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
 
@@ -155,6 +160,8 @@ class Run:
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
+        beside: type of the sensors of which the function reads all; those besides the main one are
+            `Recording.others`. For a step with `recording`; "" = it reads the main one.
     """
 
     halo: int = 0
@@ -170,6 +177,7 @@ class Run:
     cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -220,6 +228,9 @@ class Step:
         constants: arguments with fixed values, for a function that serves several steps.
         alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
             and not an image. Later ones come upon earlier ones.
+        others: of a step for all sensors of a type (`instances.OF_ALL`), sensor -> what is read of it, for each but the
+            main one. The function is given `others`: for each that is there, what it is given of the main one by
+            argument, with `ts` and `valid`.
         unfit: why the step cannot be made of a recording; "" = it can.
         run: how it is run.
         shown: what users see of it.
@@ -242,6 +253,7 @@ class Step:
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     alternatives: tuple[When, ...] = ()
+    others: Mapping[str, Step] = field(default_factory=dict)
     unfit: str = ""
     run: Run = Run()
     shown: Shown = Shown()
@@ -337,7 +349,9 @@ class Step:
         """Everything that is read, as `sensor/channel` or a file, `?` at the end where it is optional."""
         grouped = (self.inputs, self.nearest, self.whole, self.files)
         entries = [entry for mapping in grouped for entry in mapping.values()]
-        return [name for entry in entries for name in ([entry] if isinstance(entry, str) else entry)] + [*self.reads]
+        names = [name for entry in entries for name in ([entry] if isinstance(entry, str) else entry)] + [*self.reads]
+        of_others = [name.removesuffix(OPTIONAL) for other in self.others.values() for name in other.references()]
+        return [*names, *(f"{name}{OPTIONAL}" for name in of_others)]
 
 
 def step_of_room(name: str) -> Step:

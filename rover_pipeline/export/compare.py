@@ -22,7 +22,7 @@ from rover_pipeline.format.trace import find_traces, is_trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.report.templating import environment
 from rover_pipeline.validation.accuracy import MIN_ALIGNED, compare, errors, relative_by_way
-from rover_pipeline.validation.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
+from rover_pipeline.validation.against import Against, Given, beside, fitting, plain, references, trajectories
 
 #: How paths are laid over one another, for the page.
 ALIGNED = "moved and turned as one, without a scale, so that its positions fit those of B best (Umeyama)"
@@ -79,7 +79,7 @@ def _trajectories(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Figures, and charts if wanted, of each trajectory of `a` that something in `b` can be compared with."""
     is_run = _is_run(b)
-    for name in (each for each in TRAJECTORIES if exists(a / each / META)):
+    for name in trajectories(a):
         if is_run and not exists(b / name / META):
             continue
         try:

@@ -5,7 +5,8 @@ Where nobody states it, the sensor is assumed to have the pose of the lidar.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +23,13 @@ class Mount(NamedTuple):
         translation: f8 (3,), m.
         rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
         source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
+        time_offset: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
     """
 
     translation: np.ndarray
     rotation: np.ndarray
     source: Source = "config"
+    time_offset: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -34,23 +37,36 @@ class Mount(NamedTuple):
         return self.source != "identity"
 
     def seen_from(self, other: Mount) -> Mount:
-        """The same pose in the frame of another sensor."""
-        into = other.rotation.T
-        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source)
+        """The same pose in the frame of another sensor, by whose clock times are then."""
+        into, late = other.rotation.T, self.time_offset - other.time_offset
+        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source, late)
 
 
 #: The lidar itself, or a sensor whose pose nobody gave. Layout.
 IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")
 
 
-def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
+def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     """Pose of a sensor in the lidar frame. Arguments and errors as of `find_stated`."""
     stated = find_stated(sensor, rig, recorded)
     if stated is None:
         return IDENTITY
     # A matrix in a text file is rounded, so the nearest rotation is used.
     options, source = stated
-    return Mount(np.array(options.translation, "f8"), nearest(np.array(options.rotation)), source)
+    rotation = nearest(np.array(options.rotation))
+    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
+
+
+def mount_entry(mount: Mount) -> dict[str, object]:
+    """A mount as the section `rig` writes it."""
+    pose = {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+    return {**pose, "time_offset": mount.time_offset}
+
+
+def mount_of_entry(entry: Mapping[str, Any]) -> Mount:
+    """The mount of `mount_entry`."""
+    pose = np.array(entry["translation"]), np.array(entry["rotation"])
+    return Mount(*pose, time_offset=float(entry["time_offset"]))
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

@@ -7,7 +7,7 @@ In each, a sensor's own pose comes before that of the rig that is named.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from pydantic import ValidationError
 
@@ -19,10 +19,11 @@ from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions,
 Source = Literal["config", "config.yaml", "identity"] | RigName
 
 
-def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
+def find_stated(sensor: str, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
     """Pose of a sensor in the lidar frame as it is stated, and where; None where nobody states it.
 
     Args:
+        sensor: one of those that the configuration has, or another one that the recording states the pose of.
         rig: section of the configuration.
         recorded: text of the recording's `config.yaml`; None when there is none.
 
@@ -30,7 +31,11 @@ def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple
         ConfigError: the recording's section does not hold a rigid pose.
         FormatError: the recording's `config.yaml` is not YAML.
     """
-    return _of_section(rig, sensor, "config") or _of_section(_section(recorded, sensor), sensor, "config.yaml")
+    if sensor not in RigOptions.model_fields:  # such as a GNSS receiver: the recording alone can state it
+        pose = _section(recorded, sensor).radar
+        return (pose, "config.yaml") if pose else None
+    own = cast(Mounted, sensor)
+    return _of_section(rig, own, "config") or _of_section(_section(recorded, sensor), own, "config.yaml")
 
 
 def find_own(rig: RigOptions, recorded: str | None) -> tuple[OwnRegion, ...] | None:
@@ -53,8 +58,11 @@ def _of_section(rig: RigOptions, sensor: Mounted, source: Source) -> tuple[Mount
     return (published, rig.name) if published and rig.name else None
 
 
-def _section(text: str | None, wanted: Mounted | Literal["own"]) -> RigOptions:
-    """What the recording's own section `rig` says of one thing, or the rig that it names."""
+def _section(text: str | None, wanted: str) -> RigOptions:
+    """What the recording's own section `rig` says of one thing, or the rig that it names.
+
+    The pose of a sensor that the configuration does not have is where that of the radar is.
+    """
     section = parse_collection(text).get("rig")
     if section is None:
         return RigOptions()
@@ -67,9 +75,11 @@ def _section(text: str | None, wanted: Mounted | Literal["own"]) -> RigOptions:
         )
     # Nothing else in the section is looked at: what is wrong with it does not concern this sensor.
     key = wanted if section.get(wanted) is not None else "name"
+    field = "radar" if key not in RigOptions.model_fields else key
     try:
-        return RigOptions.model_validate({key: section.get(key)})
+        return RigOptions.model_validate({field: section.get(key)})
     except ValidationError as error:
         raise ConfigError(
-            f"config.yaml: rig.{explain(error)}; correct it, or set `rig.{wanted}` in the configuration"
+            f"config.yaml: rig.{explain(error).replace(field, key, 1)}; correct it, or set `rig.{wanted}` in the "
+            "configuration"
         ) from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import odometry_clock
 from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -50,6 +51,17 @@ class SweepMotion:
         motion = copy(self)
         motion.trajectory = self.trajectory.rotated(rotation)
         return motion
+
+    def beside(self, ts: np.ndarray, mount: Mount, begin: float, duration: float, period: float) -> SweepMotion:
+        """The motion of another lidar of the rig.
+
+        Args:
+            ts: f8 (frame,), time stamps of its sweeps, s; mount: its pose in this lidar's frame.
+            begin, duration, period: of its sweeps, s; see `LidarReader`.
+        """
+        states, known = self.trajectory.at(ts, mount)
+        trajectory = Trajectory(ts, states, known, max_gap=MAX_GAP_PERIODS * period)
+        return SweepMotion(trajectory, begin, duration, interval=period)
 
     def column_times(self, count: int) -> np.ndarray:
         """When each of `count` columns is taken, f8 (column,), s after the sweep's time stamp."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.draw.map_view import map_picture
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import UnfitError
+from rover_pipeline.format.texts import parse_json
+from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
@@ -50,6 +54,7 @@ def build(
     odometry: Mapping[str, np.ndarray],
     options: MapStepOptions,
     objects: Mapping[str, np.ndarray] | None = None,
+    lidars: str = "{}",
 ) -> tuple[dict[str, bytes], Inspection]:
     """The map of all sweeps with a valid pose.
 
@@ -57,7 +62,8 @@ def build(
         recording: of `rng` and `rfl`, destaggered, or of `xyz`, `count`, `time` and `intensity`.
         metadata: `lidar.json`, of images or of points.
         odometry: the channels of `_odom`.
-        objects: channels of `_objects`, if what moves is left out.
+        objects: channels of `_objects`, if what moves is left out. Then only the lidar of `_odom` makes the map.
+        lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
 
     Raises:
         ValueError: `_odom` or `_objects` is of other sweeps, the trajectory is longer than the largest map, or there is
@@ -88,9 +94,12 @@ def build(
     margin = max_distance(options) + speed * motion.period
     extent = Extent.around(states.pos[:, :2], margin, options.resolution, options.max_cells)
     builder = _MapBuilder(recording, metadata, motion, options, floor, extent, numbers, boxes)
+    others = {} if boxes else parse_json(lidars, "lidars.json")
+    builders = [builder, *(builder.beside(name, others[name]) for name in recording.others if name in others)]
     size = options.every * max(1, min(_SWEEPS, _FRAMES // options.every))
-    ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
-    return _files(builder, recording.map(builder, ranges, held=_HELD))
+    ranges = [[(start, min(start + size, each.count)) for start in range(0, each.count, size)] for each in builders]
+    parts = (recording.map(each, part, held=_HELD) for each, part in zip(builders, ranges, strict=True))
+    return _files(builders, itertools.chain.from_iterable(parts))
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class _MapBuilder:
 
     Attributes:
         motion: of the lidar, in a world whose z is up and whose origin is that of `_odom`.
-        floor: below the lidar; its `up` is in the frame of `_odom`.
+        floor: below this lidar; its `up` is in the frame of `_odom`.
         extent: of the grid.
         numbers: of the sweeps that are used, ascending.
         boxes: of what moves, if it is left out.
@@ -113,6 +122,24 @@ class _MapBuilder:
     extent: Extent
     numbers: np.ndarray
     boxes: Boxes | None
+
+    @property
+    def count(self) -> int:
+        """Number of sweeps that there are."""
+        return self.recording.count
+
+    def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
+        """The same of another lidar, which is where an entry of `lidars.json` says."""
+        other, mount = self.recording.others[name], mount_of_entry(entry)
+        metadata = other.texts["metadata"]
+        lidar = lidar_reader(metadata, self.options.lidar.ts_reference)
+        ts = clock("lidar", other.ts, self.options.times).best
+        motion = self.motion.beside(ts, mount, *lidar.span, lidar.period)
+        numbers = np.flatnonzero(motion.trajectory.valid & (other.valid != 0))[:: self.options.every]
+        here, main = motion.trajectory.states.pos[numbers, 2], self.motion.trajectory.at(ts[numbers])[0].pos[:, 2]
+        above = float(np.mean(here - main)) if len(numbers) else 0.0
+        floor = self.floor._replace(height=self.floor.height + above)
+        return replace(self, recording=other, metadata=metadata, motion=motion, numbers=numbers, floor=floor)
 
     def __call__(self, start: int, stop: int) -> tuple[np.ndarray, CellCounts, int] | None:
         """Voxels, as `PointTable.rows` gives them, cells, and the number of returns that were left out because they
@@ -136,7 +163,8 @@ class _MapBuilder:
                 removed += self.boxes.remove(points, number, since)
             voxels.add(points.reshape(-1, 3), lidar.intensity(stored).ravel())
             cells.add(points, pose.pos, lidar.sectors(sweep))
-        return voxels.rows(), cells.counts(self.extent), removed
+        counts = cells.counts(self.extent)
+        return voxels.rows(), counts._replace(heights=counts.heights + self.floor.height), removed
 
 
 def _read(recording: Recording, number: int) -> dict[str, np.ndarray]:
@@ -159,7 +187,7 @@ def _floor(
 
 
 def _files(
-    builder: _MapBuilder, parts: Iterable[tuple[np.ndarray, CellCounts, int] | None]
+    builders: Sequence[_MapBuilder], parts: Iterable[tuple[np.ndarray, CellCounts, int] | None]
 ) -> tuple[dict[str, bytes], Inspection]:
     """The files of a map by name, and figures about it.
 
@@ -167,6 +195,7 @@ def _files(
         UnfitError: there are no points at all.
         ValueError: there are none at the heights of the grid.
     """
+    builder = builders[0]
     options, floor = builder.options, builder.floor
     voxels, grid = VoxelMap(options.voxel, options.max_voxels), Grid(builder.extent)
     low, high, in_band, removed = np.inf, -np.inf, 0, 0
@@ -176,13 +205,12 @@ def _files(
         grid.add(counts)
         low, high = min(low, counts.heights[0]), max(high, counts.heights[1])
         in_band += counts.in_band
-    used = len(builder.numbers)
+    used = sum(len(each.numbers) for each in builders)
     if not len(voxels):
         raise UnfitError(
             f"{used} sweeps have no return from map.min_range = {options.min_range:g} to "
             f"map.max_range = {options.max_range:g} m"
         )
-    low, high = low + floor.height, high + floor.height
     if not in_band:
         raise ValueError(
             f"the occupancy grid is empty: it shows heights from map.z_min = {options.z_min:g} to map.z_max = "

@@ -14,12 +14,12 @@ STEPS = (
     Step(
         sensor="_map",
         function="rover_pipeline.mapping.steps:build",
-        version=6,
+        version=7,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
         inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
         whole={"odometry": ODOMETRY},
-        files={"metadata": "lidar/lidar.json"},
+        files={"metadata": "lidar/lidar.json", "lidars": "_odom/lidars.json?"},
         alternatives=(
             When({"whole": {"objects": _OBJECTS}}, options={"remove_moving": True}),
             *FROM_POINTS,
@@ -31,7 +31,7 @@ STEPS = (
             "occupancy.yaml": "Where and how large its cells are.",
             "bev.png": "The same from above, with the path of the lidar.",
         },
-        run=Run(recording=True, cost=Rate(("lidar",), 35, 0.1, 900)),
+        run=Run(recording=True, beside="lidar", cost=Rate(("lidar",), 35, 0.1, 900)),
         shown=Shown(
             default=True, summary="Point cloud, occupancy grid for ROS map_server, and a picture of both from above."
         ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.other_lidars import OtherLidar
 from rover_pipeline.odometry.registration.batch import normal_equations
 from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit, TwoMaps, evaluate, world_rays
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
@@ -44,12 +45,18 @@ class BatchPass:
         for number, (sweep, _) in enumerate(reader.read(start, stop), start):
             if sweep:
                 maps.insert(number, world_rays(self._corrected(sweep), trajectory))
+        for other in self._others():
+            part = self._around(start, stop)[1]
+            for number, sweep in other.sweeps(start, stop):
+                maps.insert(number, other.rays(sweep, part))
         segment = self.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
 
-    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Nuisance]:
-        """Normal equations of a segment, how well its sweeps fit the others, their information, and `Nuisance`."""
+    def equations(
+        self, start: int, stop: int
+    ) -> tuple[list[tuple[SplineEquations, Nuisance]], list[SweepFit], list[np.ndarray]]:
+        """Normal equations of a segment by each lidar, how well sweeps fit the others, and their information."""
         reader, options = self.reader, self.reader.options
         maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
@@ -68,7 +75,24 @@ class BatchPass:
                 yield sweep, maps.target(number)
 
         equations, information, nuisance = normal_equations(sweeps(), trajectory, options, errors=self.errors)
-        return equations._replace(first=equations.first + low), fits, information, nuisance
+        found = [(equations._replace(first=equations.first + low), nuisance)]
+        for other in self._others():
+            low, part = self._around(start, stop)
+            beside = ((sweep, maps.target(number)) for number, sweep in other.sweeps(start, stop))
+            equations, _, nuisance = normal_equations(beside, part, options, errors=self.errors, other=other)
+            found.append((equations._replace(first=equations.first + low), nuisance))
+        return found, fits, information
+
+    def _others(self) -> Iterator[OtherLidar]:
+        return (replace(other, vibration=self.vibration) for other in self.reader.others)
+
+    def _around(self, start: int, stop: int) -> tuple[int, SplineTrajectory]:
+        """The trajectory over a segment and a sweep before and after it, and the number of its first control point."""
+        times = self.reader.times
+        return self.trajectory.window(
+            times[max(start - 3, 0)] + self.reader.begin,
+            times[min(stop + 2, len(times) - 1)] + self.reader.begin + self.reader.period,
+        )
 
     def _corrected(self, sweep: Sweep) -> Sweep:
         return self.vibration.removed(self.errors.removed(sweep))

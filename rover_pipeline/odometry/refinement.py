@@ -6,8 +6,9 @@ Segments contribute to one map and to one system of equations, in any process, s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.batch_pass import BatchPass
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro
+from rover_pipeline.odometry.other_lidars import MountFit, OtherLidar, estimate_mount
 from rover_pipeline.odometry.registration.batch import SplineSystem, rate_equations
 from rover_pipeline.odometry.registration.convergence import (
     MAX_REMAINING,
@@ -136,20 +138,72 @@ class Batch(NamedTuple):
         return trajectory, PointErrors(nuisance, correlations(self.fits))
 
 
+class Refined(NamedTuple):
+    """The trajectory after the batch passes.
+
+    Attributes:
+        dropped: why the gyroscope was dropped; "" if it was not.
+        mounts: what the recording shows of the mount of each other lidar, by name.
+        left_out: why each other lidar that is not used was left out, by name.
+        used: the others, where they were found to be.
+    """
+
+    batch: Batch
+    dropped: str
+    mounts: Mapping[str, MountFit] = MappingProxyType({})
+    left_out: Mapping[str, str] = MappingProxyType({})
+    used: Sequence[OtherLidar] = ()
+
+
 def refine_in_batch(
+    reader: SweepReader,
+    trajectory: SplineTrajectory,
+    ranges: Sequence[tuple[int, int]],
+    imu: Imu,
+    others: Sequence[OtherLidar] = (),
+) -> Refined:
+    """The trajectory after the batch passes that the options ask for: of the main lidar, and then with others.
+
+    Other lidars take part where the recording agrees with their mounts, and where held-out points of the main lidar
+    do not fit worse with them.
+
+    Args:
+        ranges: frames of the segments, each frame in one of them.
+        others: lidars beside the main one.
+    """
+    reader, batch, dropped = _refine_main(reader, trajectory, ranges, imu)
+    passes, usable = batch_passes(reader.options), [each for each in others if (each.frames >= 0).any()]
+    left_out = {each.name: "none of its sweeps is beside one of the main lidar" for each in others}
+    mounts = {each.name: estimate_mount(each, batch.trajectory, reader) for each in usable if passes}
+    left_out = {name: why for name, why in left_out.items() if name not in mounts} | {
+        name: mount.contradiction for name, mount in mounts.items() if mount.contradiction
+    }
+    found = tuple(each.at(mounts[each.name].mount, reader) for each in usable if passes and each.name not in left_out)
+    if found:
+        spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
+        gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)
+        start = [_pass(reader, batch.trajectory, ranges, gyro, batch.errors)]
+        together = _repeated(reader, start, ranges, passes, gyro)
+        if is_worse(batch.fits, together.fits):
+            left_out |= {each.name: "the main lidar's held-out points fit worse with it" for each in found}
+            found = ()
+        else:
+            batch = together
+    return Refined(batch, dropped, mounts, left_out, found)
+
+
+def _refine_main(
     reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]], imu: Imu
-) -> tuple[Batch, str]:
+) -> tuple[SweepReader, Batch, str]:
     """The trajectory after the batch passes that the options ask for; a pass that makes it worse is not kept.
 
     A segment is registered to its own map and to those of its neighbours, which are kept outside of memory: memory does
     not grow with the recording. The first trajectory knows of no gyroscope. The gyroscope's rates are kept only where
     points that were left out do not fit worse with them.
 
-    Args:
-        ranges: frames of the segments, each frame in one of them.
-
     Returns:
-        The result, and why the gyroscope was dropped; empty if it was not.
+        The reader with as many points as are worth their time, the result, and why the gyroscope was dropped; "" if it
+        was not.
     """
     # A single sweep makes its own map, and has nobody to agree with.
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
@@ -161,7 +215,8 @@ def refine_in_batch(
     if not passes or not spans:
         found = [first]
         del first
-        return _repeated(reader, found, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
+        dropped = "odometry.passes allows no further pass" if spans else ""
+        return reader, _repeated(reader, found, ranges, passes), dropped
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     # What turns with a vibration is another trajectory than the first one: nothing can be learned from the two.
@@ -174,8 +229,8 @@ def refine_in_batch(
     if doubtful and is_worse(fits, batch.fits):
         first = _at_once(reader, start, ranges, None)
         kept = _as_settled(first, reader.times, [Pass(start, *first.refined())], MAX_REMAINING, batch)
-        return kept, dropped or "points that were left out fit the first trajectory better"
-    return batch, dropped
+        return reader, kept, dropped or "points that were left out fit the first trajectory better"
+    return reader, batch, dropped
 
 
 def _repeated(
@@ -318,9 +373,10 @@ def _at_once(
     with recording.exchange() as store:
         segments = BatchPass(reader, trajectory, ranges, store, errors, vibration)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for equations, part_fits, part, nuisance in recording.map(segments.equations, ranges, "refine", processes=True):
-            system.add(equations)
-            system.add_nuisance(nuisance, equations.first)
+        for found, part_fits, part in recording.map(segments.equations, ranges, "refine", processes=True):
+            for equations, nuisance in found:
+                system.add(equations)
+                system.add_nuisance(nuisance, equations.first)
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
+
+if TYPE_CHECKING:
+    from rover_pipeline.odometry.other_lidars import OtherLidar
 
 #: Standard deviations of the transform that shared poses give, metres and radians. They are large, so that planes
 #: decide wherever they can. Tuned: by hand.
@@ -83,6 +86,7 @@ class SweepReader:
         begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
         own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
+        others: lidars beside this one, whose sweeps contribute to the batch.
     """
 
     recording: Recording
@@ -93,6 +97,7 @@ class SweepReader:
     metadata: str
     own: tuple[OwnRegion, ...] = ()
     density: int = 1
+    others: tuple[OtherLidar, ...] = ()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
         """Sweeps with the scans they are from; None for those that are not valid or have too few points.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.gravity import remove_tilt
-from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.mount import find_mount, mount_entry
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
@@ -25,6 +26,7 @@ from rover_pipeline.odometry.gaps import MAX_BRIDGED, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.other_lidars import other_lidars
 from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, largest_part, trusted, unconnected
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
@@ -110,9 +112,11 @@ def odom(
         trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
-    batch, dropped = refine_in_batch(reader, trajectory, ranges, imu)
-    if dropped:
-        imu = imu.without(dropped)
+    beside, left_out = other_lidars(recording, reader, config, origin)
+    refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    batch, left_out = refined.batch, {**left_out, **refined.left_out}
+    if refined.dropped:
+        imu = imu.without(refined.dropped)
     state, cov = batch.states(times), batch.covariances(times)
     quality = Quality.of(batch, cov, state.rot, times)
     cov = as_measured(cov, batch.fits, batch.noise, times)
@@ -129,6 +133,9 @@ def odom(
         "correlation": np.round(batch.errors.common, 3).tolist(),
         "missing_information": round(batch.missing_information, 3),
     }
+    if recording.others:
+        found = {name: mount.summary() for name, mount in refined.mounts.items()}
+        measured["lidars"] = {"used": [each.name for each in refined.used], "left_out": left_out, "mounts": found}
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
     if held is not None:
         measured["motion_in_sweeps"] = held.summary()
@@ -187,6 +194,7 @@ def odom(
         *warnings_of_candidates(seen),
         *jump_warnings(recorded, after),
         *imu.notes,
+        *(f"{name} is left out: {why}" for name, why in left_out.items()),
         *([mirror] if mirror else []),
         *contradiction_warnings(against),
         *([TOO_DEEP] if batch.system.is_too_deep else []),
@@ -197,4 +205,6 @@ def odom(
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),
     ]
-    return result, Inspection(measured, warnings)
+    mounts = {each.name: mount_entry(each.mount) for each in refined.used}
+    files = {"lidars.json": json.dumps(mounts, indent=1)} if mounts else {}
+    return result, Inspection(measured, warnings, files)

@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=19,
+        version=20,
         sections=("odometry", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "imu", "own")},
         options=OdometryOptions,
@@ -43,7 +43,13 @@ STEPS = (
             ),
         },
         alternatives=FROM_POINTS,
-        run=Run(recording=True, first=True, cost=Rate(("lidar",), 100, 0.002, 900)),
+        run=Run(
+            recording=True,
+            first=True,
+            beside="lidar",
+            sidecars=("lidars.json",),
+            cost=Rate(("lidar",), 100, 0.002, 900),
+        ),
         shown=Shown(
             default=True,
             summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how "

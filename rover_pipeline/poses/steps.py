@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.engine.step import Inspection
+from rover_pipeline.engine.step import MAIN, Inspection
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.stated import mount_notes
@@ -29,6 +29,8 @@ def poses(
     config: str | None = None,
     sidecar: str | None = None,
     radar: str | None = None,
+    odometer: Literal["lidar", "radar"] = "lidar",
+    main: str = MAIN,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
     """States of a sensor of the rig at its own times, from the lidar's trajectory, or the radar's.
 
@@ -40,6 +42,8 @@ def poses(
         config: `config.yaml`, which may hold the extrinsics and, for the radar, the timing of its chirps.
         sidecar, radar: `radar.json` and the radar's `meta.json`, which give the maximum velocity of its Doppler bins
             and, if `config.yaml` does not, how long a frame lasts.
+        odometer: what the recording has a trajectory of, unless the options say so.
+        main: what `config.yaml` calls the radar whose `_radar_odom` it is; `main` = the radar.
 
     Returns:
         `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 where the trajectory is not
@@ -47,13 +51,18 @@ def poses(
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
     remarks, carried, source = [], mount, "_odom"
-    if options.odometry == "radar":
+    if (odometer := "radar" if options.odometry == "radar" else odometer) == "radar":
         # `_radar_odom` is the radar's own trajectory.
-        carried, source = mount.seen_from(find_mount("radar", options.rig, config)), "_radar_odom"
+        name = "radar" if main == MAIN or sensor != "radar" else main
+        carrier = find_mount(name, options.rig, config)
+        carried, source = mount.seen_from(carrier), "_radar_odom"
+        if name != "radar" and not carrier.known:
+            remarks = [f"`rig` of config.yaml must say where {name} is, which the trajectory is of: no pose is known"]
+            odometry = {**odometry, "valid": np.zeros_like(odometry["valid"])}
     if options.smoothed:
         times = clock(sensor, ts, options.times)
-        ts, remarks = times.best, times.remarks(sensor)
-        lidar_ts = clock(options.odometry, lidar_ts, options.times).best
+        ts, remarks = times.best, [*remarks, *times.remarks(sensor)]
+        lidar_ts = clock(odometer, lidar_ts, options.times).best
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
     trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
+from rover_pipeline.engine.step import MAIN, SMALL, Output, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import ODOMETRY, RADAR_ODOMETRY, Mounted
 from rover_pipeline.poses.options import PosesOptions
 
@@ -14,11 +14,13 @@ _SIDECARS = {"radar": {"sidecar": "radar/radar.json?", "radar": "radar/meta.json
 _INSTANTS = {"radar": " in the middle of the frame's chirps"}
 
 
-def _of_radar(sensor: str) -> When:
-    """Poses of the radar's trajectory need where the radar is too."""
-    uses = {"rig": tuple(dict.fromkeys(("name", sensor, "radar")))}
-    return When({"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses}, options={"odometry": "radar"})
-
+_OF_RADAR = When({"whole": {"odometry": RADAR_ODOMETRY}}, options={"odometry": "radar"})
+#: A recording without a lidar has no other trajectory.
+_WITHOUT_LIDAR = When(
+    {"whole": {"odometry": RADAR_ODOMETRY}, "constants": {"odometer": "radar"}},
+    has=("radar/ts", "imu/ts"),
+    lacks=("lidar/ts",),
+)
 
 STEPS = tuple(
     Step(
@@ -26,13 +28,13 @@ STEPS = tuple(
         function="rover_pipeline.poses.steps:poses",
         version=5 if sensor == "radar" else 4,
         sections=("poses", "rig", "sync.times"),
-        uses={"rig": ("name", sensor)},
+        uses={"rig": tuple(dict.fromkeys(("name", sensor, "radar")))},
         options=PosesOptions,
         inputs={"ts": f"{sensor}/ts"},
         whole={"odometry": ODOMETRY},
         files={"config": "config.yaml?", **_SIDECARS.get(sensor, {})},
-        constants={"sensor": sensor},
-        alternatives=(_of_radar(sensor),),
+        constants={"sensor": sensor, "main": MAIN},
+        alternatives=(_OF_RADAR, _WITHOUT_LIDAR),
         outputs={
             "pos": Output(
                 f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry has none. [xyz]",

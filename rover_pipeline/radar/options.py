@@ -10,7 +10,14 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.errors import ConfigError, FormatError, describe
@@ -330,3 +337,10 @@ class RadarOdometryOptions(RadarOdometrySection):
     pitch: float = VelocitySection().pitch
     rig: RigOptions = RigOptions()
     times: TimesSection = TimesSection()
+    #: The same for each further radar, where there are several.
+    others: dict[str, RadarOdometryOptions] = Field({})
+
+    @model_serializer(mode="wrap")
+    def _of_several(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = plain(self)
+        return values if self.others else {name: value for name, value in values.items() if name != "others"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step, When
+from rover_pipeline.engine.step import SEVERAL, SMALL, Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
@@ -255,6 +255,18 @@ STEPS = (
                 type="f4",
             ),
         },
+        alternatives=(
+            When(
+                {
+                    "outputs": {
+                        "vel_cov": Output(
+                            "Covariance of the velocity in the radar frame, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"
+                        )
+                    }
+                },
+                has=(SEVERAL,),
+            ),
+        ),
         run=Run(recording=True, threads=1, cost=SMALL),
         shown=Shown(
             summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "

@@ -198,6 +198,7 @@ def compare(
     wanted: Poses,
     known: np.ndarray,
     cov: np.ndarray | None = None,
+    places: bool = False,
 ) -> Accuracy:
     """Errors of poses at N instants.
 
@@ -206,6 +207,7 @@ def compare(
         wanted: of the reference at the same instants, in its own world; known: bool (N,), where it is.
         cov: f8 (N, 6, 6), of a displacement and a rotation vector in the frame of the sensor, relative to the first
             valid pose, m2 and rad2; None = not known. It is tested where the reference knows that pose too.
+        places: whether the reference knows no rotations.
     """
     chosen = np.flatnonzero(valid & known)
     from_first = len(chosen) > 0 and chosen[0] == np.argmax(valid)
@@ -216,7 +218,7 @@ def compare(
         _, apart, angles = errors(poses, wanted)
         ate, largest, angle = _rms(apart), float(apart.max()), _rms(angles)
     second, ten = (_relative(poses, wanted, pairs_apart(*each)) for each in ((ts, RELATIVE_S), (lengths, RELATIVE_M)))
-    nees = _nees(poses, wanted, cov[chosen]) if cov is not None and from_first else None
+    nees = _nees(poses, wanted, cov[chosen], 3 if places else 6) if cov is not None and from_first else None
     counts, metres = (len(valid), int(valid.sum()), len(chosen), wrong), float(lengths.max(initial=0.0))
     return Accuracy(*counts, metres, ate, largest, angle, second, ten, nees)
 
@@ -267,7 +269,7 @@ def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
     return bad
 
 
-def _nees(poses: Poses, wanted: Poses, cov: np.ndarray) -> float | None:
+def _nees(poses: Poses, wanted: Poses, cov: np.ndarray, freedoms: int) -> float | None:
     """Mean normalised error squared relative to the first pose, for each degree of freedom."""
     if len(poses.pos) < 2:
         return None
@@ -278,7 +280,7 @@ def _nees(poses: Poses, wanted: Poses, cov: np.ndarray) -> float | None:
     values, vectors = eigh(cov[1:].astype("f8"))
     known = values > 1e-15 * np.abs(values).max(axis=1, keepdims=True)
     squares = np.divide(np.einsum("nij,ni->nj", vectors, error) ** 2, values, out=np.zeros_like(values), where=known)
-    return float(squares.sum(axis=1).mean() / 6)
+    return float(squares.sum(axis=1).mean() / freedoms)
 
 
 def _rms(values: np.ndarray) -> float:

@@ -11,18 +11,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.engine.instances import instances
 from rover_pipeline.errors import ConfigError, FormatError, describe, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor, time_problem
 from rover_pipeline.importers.reference import REFERENCE, read_poses
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
@@ -43,8 +44,8 @@ from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_po
 from rover_pipeline.validation.tuning import TUNING
 
 TRUTH, GNSS = "_truth", "gnss"
-#: What is compared, and the sensor whose poses it holds.
-TRAJECTORIES = {
+#: What is compared, of each sensor, and the type of the sensor whose poses it holds.
+_TRAJECTORIES = {
     "_odom": "lidar",
     "_radar_odom": "radar",
     "_radar_pose": "radar",
@@ -81,6 +82,7 @@ class Given(NamedTuple):
         stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
         poses: f8, valid ones only.
         cov: f8 (N, 6, 6), as that of `_odom`, or of `gnss` (N, 3, 3), east-north-up; None = it states none.
+        places: whether the rotations are not known.
     """
 
     name: str
@@ -89,6 +91,18 @@ class Given(NamedTuple):
     ts: np.ndarray
     poses: Poses
     cov: np.ndarray | None = None
+    places: bool = False
+
+
+def trajectories(trace: Path) -> dict[str, str]:
+    """What there is to compare in a trace, and the sensor whose poses it holds."""
+    names, found = Rig(trace), {}
+    for declared, type in _TRAJECTORIES.items():
+        for name in instances(declared, names):
+            if exists(trace / name / META):
+                roles = (read_provenance(trace / name) or {}).get("sensors")
+                found[name] = str(roles.get(type, type)) if isinstance(roles, dict) else names.main(type)
+    return found
 
 
 class Comparison(NamedTuple):
@@ -121,7 +135,7 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
         FormatError: there is nothing to compare with, or nothing to compare.
     """
     given, compared = list(references(trace, against)), False
-    names = [name for name in TRAJECTORIES if exists(trace / name / META)]
+    names = trajectories(trace)
     for name in names:
         done: set[str] = set()
         for each, carried, notes in fitting(trace, name, given):
@@ -133,7 +147,7 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
                 done.add(source)
                 compared = True
     if not names:
-        raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
+        raise FormatError(f"{trace}: has none of {', '.join(_TRAJECTORIES)}; run the workflow first")
     if not compared:
         why = f"no `rig` says how their sensors are mounted to that of {given[0].name}"
         raise FormatError(f"{trace}: {', '.join(names)}: {why}")
@@ -155,14 +169,14 @@ def text_of(comparison: Comparison, trace: Path) -> str:
 
 def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
     """The references for a trajectory, the best first; how its sensor is mounted on their body, and notes."""
-    sensor = TRAJECTORIES[name]
+    sensor, main = trajectories(trace)[name], Rig(trace).main("lidar")
     for each in given:
         if each.body == sensor:
             yield each, None, ()
     for each in given:
         body, mount = body_mount(trace, name, each.body), body_mount(trace, name, sensor)
         if body and mount:
-            mounted = each.body if sensor == "lidar" else sensor
+            mounted = each.body if sensor == main else sensor
             yield each, mount.seen_from(body), (f"by the mount of the {mounted} in `rig`",)
         elif name in ("_odom", "_radar_odom"):
             what = f"poses of {each.body}" if each.body else "poses of a body without a name"
@@ -175,9 +189,11 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
-    if given.body == GNSS and both.sum() >= MIN_ALIGNED:  # it is taken to turn as the trajectory does
-        world = heading(found.ts[both], found.poses.pos[both], wanted.pos[both])
-        wanted = wanted._replace(rot=matmul(world, found.poses.rot))
+    if given.places and both.sum() >= MIN_ALIGNED:  # the receiver is taken to turn as the trajectory does
+        arm = np.zeros(3) if mount is None else -matmul(mount.rotation.T, mount.translation)
+        carried = found.poses.pos + matmul(found.poses.rot, arm)
+        rot = matmul(heading(found.ts[both], carried[both], wanted.pos[both]), found.poses.rot)
+        wanted = Poses(rot, wanted.pos - matmul(rot, arm))
     return found, wanted, known
 
 
@@ -191,7 +207,9 @@ def _comparison(
     except (FormatError, OSError) as error:
         return Comparison(name, given.name, None, notes, (describe(error),))
     cov = cov if cov is not None and len(cov) == len(found.ts) else None
-    accuracy = compare(found.ts, found.poses, found.valid, wanted, known, cov)
+    both = found.valid & known
+    total = _of_both(cov, both, given, found, wanted, mount)
+    accuracy = compare(found.ts, found.poses, found.valid, wanted, known, total, given.places)
     if accuracy.ate_m is None:
         why = (
             f"{trace / name}: {accuracy.compared} of {accuracy.valid} valid poses, from {found.ts[0]:.3f} to "
@@ -201,10 +219,10 @@ def _comparison(
         return Comparison(name, given.name, accuracy, notes, (why,))
     problems, contradicted = list(_beyond(trace / name, accuracy, limits)), []
     if cov is not None:
-        chosen = found.valid & known & np.isfinite(cov).all((1, 2))
+        chosen = both & np.isfinite(cov).all((1, 2))
         ts, ours, theirs = found.ts[chosen], found.poses.select(chosen), wanted.select(chosen)
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
-        placed = mount is not None or given.body == TRAJECTORIES[name]
+        placed = mount is not None or given.body == trajectories(trace)[name]
         cov, exact = cov[chosen].astype("f8"), Path(given.name).name.startswith(TRUTH)
         contradicted = list(contradictions(ts, ours, cov, theirs, stated, imu, exact=exact, placed=placed))
     problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in contradicted if each.wrong]
@@ -250,7 +268,7 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
     if known.any():
         rot[known] = rotations_at(ts, given.poses.rot, times[known])
         pos[known] = positions_at(ts, given.poses.pos, times[known])
-    if mount is not None:
+    if mount is not None and not given.places:
         pos, rot = pos + matmul(rot, mount.translation), matmul(rot, mount.rotation)
     return Poses(rot, pos), known
 
@@ -297,25 +315,27 @@ def references(trace: Path, against: Against) -> Iterator[Given]:
 
 def _of_file(path: Path, trace: Path) -> Iterator[tuple[Given, np.ndarray]]:
     """The poses of a file, and which of them are valid."""
-    clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
+    names = Rig(trace)
+    clock = next((each for each in map(names.main, ("lidar", "radar")) if exists(trace / each / META)), None)
     stamps, states = read_poses(path, Sensor(trace / clock).recorded_times() if clock else np.empty(0))
     if problem := time_problem(stamps):
         raise FormatError(f"{path}: {problem}")
     poses = Poses(states["rot"], states["pos"])
-    yield Given(str(path), clock or "lidar", stamps, stamps, poses), are_poses(poses)
+    yield Given(str(path), clock or names.main("lidar"), stamps, stamps, poses), are_poses(poses)
 
 
 def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
     """The poses of a trace, or of a sensor, and which of them are valid."""
-    places = path / GNSS if path.name != GNSS else path
-    if exists(path / META):
-        folders = [path] * (path != places)
+    is_sensor = exists(path / META)
+    receivers = Rig(path.parent if is_sensor else path).of(GNSS)
+    places = [path] if is_sensor and path.name in receivers else [path / name for name in receivers if not is_sensor]
+    if is_sensor:
+        folders = [path] * (not places)
     else:
         folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
         folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
         folders += [path / REFERENCE] * exists(path / REFERENCE / META)
-    channels = set(Sensor(places).specs) if exists(places / META) else set()
-    if not folders and not channels:
+    if not folders and not places:
         raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
     for folder in folders:
         stamps, poses, valid = read_sensor_poses(folder)
@@ -327,14 +347,16 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
         if "cov" in sensor.specs and sensor.specs["cov"].shape == (6, 6):
             cov = sensor.channel("cov").read_whole(len(stamps)).astype("f8")
         yield Given(str(folder), _body(folder), stamps, instants, poses, cov), valid & are_poses(poses)
-    names = ("position",) if "position" in channels else ("lat", "lon", "alt")
-    if {*names} <= channels:
-        read = whole_sensor(places, *names, *{"cov"} & channels)
-        llh, ts = np.column_stack([read[name] for name in names]), read[TS]
-        good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
-        if good.any() or not folders:
-            poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, int(np.argmax(good))))
-            yield Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good
+    for place in places:
+        channels = set(Sensor(place).specs)
+        names = ("position",) if "position" in channels else ("lat", "lon", "alt")
+        if {*names} <= channels:
+            read = whole_sensor(place, *names, *{"cov"} & channels)
+            llh, ts = np.column_stack([read[name] for name in names]), read[TS]
+            good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
+            if good.any() or not folders:
+                poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, int(np.argmax(good))))
+                yield Given(str(place), place.name, ts, ts, poses, read.get("cov"), places=True), good
 
 
 def are_poses(poses: Poses) -> np.ndarray:
@@ -344,12 +366,12 @@ def are_poses(poses: Poses) -> np.ndarray:
 
 def _body(folder: Path) -> str:
     """What the poses of a sensor are of."""
-    name = folder.resolve().name
+    name, main = folder.resolve().name, Rig(folder.parent).main("lidar")
     if name == REFERENCE:
-        return str(made_with(folder.parent, folder.name).get("body", "lidar"))
+        return str(made_with(folder.parent, folder.name).get("body", main))
     if name.startswith(f"{TRUTH}_"):
         return name.removeprefix(f"{TRUTH}_")
-    return TRAJECTORIES.get(name, "lidar")
+    return trajectories(folder.parent).get(name, main)
 
 
 def body_mount(trace: Path, name: str, sensor: str) -> Mount | None:
@@ -357,10 +379,8 @@ def body_mount(trace: Path, name: str, sensor: str) -> Mount | None:
 
     None where neither has it.
     """
-    if sensor == "lidar":
+    if sensor == Rig(trace).main("lidar"):
         return IDENTITY
-    if sensor not in get_args(Mounted):
-        return None
     found = sensor_mount(trace, sensor, name)
     return found if found.known else None
 
@@ -370,17 +390,33 @@ def stated_by(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None
     if given.cov is None or not len(ts):
         return None
     cov = given.cov[nearest_samples(given.stamps, ts)]
-    if given.body == GNSS:
+    if given.places:
         cov = np.pad(matmul(np.swapaxes(rot, 1, 2), cov, rot), ((0, 0), (0, 3), (0, 3)), constant_values=np.nan)
     elif mount is not None:
         cov = matmul(np.kron(np.eye(2), mount.rotation.T), cov, np.kron(np.eye(2), mount.rotation))
     return cov if np.isfinite(cov[:, :3, :3]).all() else None
 
 
+def _of_both(
+    cov: np.ndarray | None, both: np.ndarray, given: Given, found: SensorPoses, wanted: Poses, mount: Mount | None
+) -> np.ndarray | None:
+    """Covariances of the differences of poses from the reference, relative to the first one: of a place both deviate
+    from the truth, and so they did at the first one."""
+    ts, rot = found.ts[both], wanted.rot[both]
+    if cov is None or not given.places:
+        return cov
+    total = cov.astype("f8")
+    for times in (ts, np.full_like(ts, ts[0])) if len(ts) else ():
+        stated = stated_by(given, times, rot, mount)
+        total[both] += 0.0 if stated is None else np.nan_to_num(stated)
+    return total
+
+
 def read_imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
     with unless_damaged():  # of an IMU that is not there, or without accelerations, too
-        read, mount = whole_sensor(trace / "imu", "acc"), body_mount(trace, name, "imu") or IDENTITY
+        imu = Rig(trace).main("imu")
+        read, mount = whole_sensor(trace / imu, "acc"), body_mount(trace, name, imu) or IDENTITY
         good = read[VALID].astype(bool) & np.isfinite(read["acc"]).all(1)
         if good.any():
             return read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected, odometry_clock
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.engine.instances import MAIN, as_types
+from rover_pipeline.engine.instances import as_types
+from rover_pipeline.engine.step import MAIN
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
@@ -24,7 +25,7 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
@@ -49,12 +50,17 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
     """
     rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
     options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
+    return find_mount(Rig(trace).types.get(sensor, sensor), options, config_of(trace, sensor))
+
+
+def config_of(trace: Path, sensor: str) -> str | None:
+    """`config.yaml`, in which a sensor is called like its type; None when there is none."""
     sensors, recorded = Rig(trace), read_optional(trace / CONFIG)
     type = sensors.types.get(sensor, sensor)
-    if recorded is not None and type != sensor:
-        main = sensors.main(type)
-        recorded = as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
-    return find_mount(cast(Mounted, type), options, recorded)
+    if recorded is None or type == sensor:
+        return recorded
+    main = sensors.main(type)
+    return as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
 
 
 def clock_options(trace: Path) -> PointsOptions:

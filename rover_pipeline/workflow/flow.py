@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import for_sensors, instances, roles_of, sensor_of, type_of
+from rover_pipeline.engine.instances import Roles, for_sensors, instances, roles_of, roles_of_others, sensor_of, type_of
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.attempt import remove_left
@@ -184,11 +184,23 @@ class Flow(Worlds):
         product, results = f"_{wildcards.product}", self.results(wildcards.trace)
         roles = self.roles(product, results)
         where = {"recording": str(self.source(results)), **({"sensors": roles} if roles else {})}
-        request = self.request(step := self.steps[product], product)
+        step = self.steps[product]
+        if others := roles_of_others(step, roles, self.rig(results)):  # of all sensors of the type, each with its own
+            type = type_of(step.sensor)
+            product, *names = (f"_{name}{step.sensor[len(type) + 1 :]}" for name in (roles.get(type, type), *others))
+        request = self._stated(step, product, roles)
+        if others:
+            theirs = zip(others.items(), names, strict=True)
+            request["options"]["others"] = {s: self._stated(step, each, own)["options"] for (s, own), each in theirs}
+        return json.dumps({**request, **where}, sort_keys=True)
+
+    def _stated(self, step: Step, product: str, roles: Roles) -> dict[str, Any]:
+        """What identifies a result, with the poses that the configuration states."""
+        request = self.request(step, product)
         if rig := request["options"].get("rig"):
             stated = self.rig_of(sensor_of(step, product), type_of(step.sensor), roles).model_dump(mode="json")
             request["options"]["rig"] = {key: stated[key] for key in rig}
-        return json.dumps({**request, **where}, sort_keys=True)
+        return request
 
     def command(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""

@@ -38,6 +38,7 @@ from rover_pipeline.format.files import make_folders, opened_regular, replace_fi
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.texts import MAX_YAML_BYTES, parse_collection, parse_yaml, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace
+from rover_pipeline.kinematics.options import RIG_FILES
 from rover_pipeline.lookup import load
 from rover_pipeline.workflow.interruptible import run_group
 from rover_pipeline.workflow.rule_inputs import refusal
@@ -265,6 +266,8 @@ def _absolute(values: dict[str, Any]) -> dict[str, Any]:
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict) and (value := found.get(last)):
             found[last] = [_path(each) for each in value] if isinstance(value, list) else _path(value)
+    if isinstance(rig := values.get("rig"), str) and rig.endswith(RIG_FILES):
+        values["rig"] = _path(rig)
     return values
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from rover_pipeline.config import Config
-from rover_pipeline.engine.instances import MAIN, Roles, reads_type, sensor_of, type_of
-from rover_pipeline.engine.step import REFERENCE, Step
+from rover_pipeline.engine.instances import Roles, reads_type, sensor_of, type_of
+from rover_pipeline.engine.step import MAIN, REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
 from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.format.rig import TYPES
@@ -109,8 +109,8 @@ def _differs(name: str, value: object) -> bool:
 def is_remembered(name: str) -> bool:
     if name.startswith("instances."):  # of a sensor: what the same option is for all of its type
         return all(is_remembered(f"{type}.{name.split('.', 2)[-1]}") for type in TYPES)
-    # Instead of its content a calibration could have the name of a file.
-    return not _below(name, _OF_A_RUN) and name != "radar.calibration"
+    # Instead of its content a calibration, or a rig, could have the name of a file.
+    return not _below(name, _OF_A_RUN) and name not in ("radar.calibration", "rig")
 
 
 def _below(name: str, others: Any) -> bool:

@@ -31,6 +31,7 @@ class Sweeps:
     def __init__(self, ts: np.ndarray, **channels: np.ndarray) -> None:
         self.ts, self.count, self.valid = ts, len(ts), np.ones(len(ts), "u1")
         self.channels, self.arguments = channels, tuple(channels)
+        self.others: dict[str, Recording] = {}
 
     def read(self, argument: str, start: int, stop: int) -> np.ndarray:
         return self.channels[argument][start:stop]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from rover_pipeline.odometry.registration.spline_equations import (
 )
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
+
+if TYPE_CHECKING:
+    from rover_pipeline.odometry.other_lidars import OtherLidar
 
 #: Control points whose prior is computed at once. Schedule.
 _CONTROLS = 1024
@@ -73,6 +77,7 @@ def normal_equations(
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
     errors: PointErrors = NO_ERRORS,
+    other: OtherLidar | None = None,
 ) -> tuple[SplineEquations, list[np.ndarray], Nuisance]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
@@ -80,6 +85,7 @@ def normal_equations(
         sweeps: each with the map that it is registered to; None for those that must not be used, whose information
             is 0. A sweep that is in its own map attracts itself, which holds it where it is.
         errors: of the points, as far as they are known.
+        other: the lidar that the sweeps are of; None = the one whose trajectory it is.
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
@@ -98,7 +104,10 @@ def normal_equations(
             continue
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
-        matrix, right, _, found = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
+        poses = other.on_rig(pos, rot, sweep.times) if other else (pos, rot)
+        matrix, right, _, found = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, weights)
+        if other:
+            matrix, right, found = other.of_main(matrix, right, rot, found)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
         add_vectors(found.cross, instants.first, instants.weights(), nuisance.cross)
         nuisance.information[:] += found.information

@@ -1,0 +1,355 @@
+"""The factor graph of radar-inertial odometry: states at the instants of frames, solved for at once.
+
+Unknown at each frame: rotation, velocity, position and both biases of the IMU. Factors: the IMU between frames
+(`preintegration`), the velocities of radars at their frames, slowly changing biases, and gravity, which is known. The
+normal equations are block tridiagonal, so that a solution and all covariances take a time in proportion to the frames.
+A velocity that contradicts the others counts less (Cauchy's loss).
+
+**Several radars.** Each has errors that are the same in all of its frames: of its scale, and of how it is turned. They
+are unknowns too, for each radar four, which border the matrix; what velocities do not say of them stays at its prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
+
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
+from rover_pipeline.kinematics.rotation import exp, log, skew
+from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.linear import eigh, inv, matmul
+from rover_pipeline.radar.ego_motion import OUTLIER
+from rover_pipeline.radar.tuning import TUNING
+
+#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
+_ITERATIONS, _SMALL_STEP = 12, 1e-5
+#: Standard deviation of a velocity that nothing is known of, m/s. Schedule.
+_FASTEST = 1e3
+
+
+class RadarVelocities(NamedTuple):
+    """Velocities of a radar over ground in its own frame, of M frames.
+
+    Attributes:
+        at: i8 (M,), the state of each frame, of each another one.
+        vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
+        rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
+        avel: f8 (M, 3), angular velocity by the gyroscope in the body frame, rad/s.
+        common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
+            turned, rad, where they are unknowns; 0 = they are none.
+    """
+
+    at: np.ndarray
+    vel: np.ndarray
+    information: np.ndarray
+    rotation: np.ndarray
+    arm: np.ndarray
+    avel: np.ndarray
+    common: float = 0.0
+
+    @property
+    def known(self) -> np.ndarray:
+        """Which frames have a velocity, bool (M,)."""
+        return np.asarray(np.trace(self.information, axis1=1, axis2=2) > 0)
+
+
+class Common(NamedTuple):
+    """Errors of K radars that are the same in all of their frames.
+
+    Attributes:
+        errors: f8 (K, 4), of the scale, and rotation vectors, from the true to the stated frame of the radar, rad.
+        sigma: f8 (K, 4), standard deviations of their estimates if the errors are of the size that was assumed.
+        is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
+        surprise: how large the errors are over what was assumed, squared, in all that velocities say of them.
+    """
+
+    errors: np.ndarray
+    sigma: np.ndarray
+    is_wrong: np.ndarray
+    surprise: float
+
+
+class Smoothed(NamedTuple):
+    """The motion at N frames.
+
+    Attributes:
+        rot: f8 (N, 3, 3), world-from-body; vel, pos: f8 (N, 3), of the IMU in the world, m/s and m.
+        gyro_bias, acc_bias: f8 (N, 3), rad/s and m/s2.
+        cov: f8 (N, 15, 15), of rotation (in the body frame, rad), velocity, position, and both biases.
+        weight: f8 (N,), of the velocity of the first radar, 0 to 1; 0 where there is none.
+    """
+
+    rot: np.ndarray
+    vel: np.ndarray
+    pos: np.ndarray
+    gyro_bias: np.ndarray
+    acc_bias: np.ndarray
+    cov: np.ndarray
+    weight: np.ndarray
+
+    @staticmethod
+    def unknown(count: int) -> Smoothed:
+        """States that nothing is known of."""
+        rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
+        return Smoothed._make([*rows, np.zeros(count)])
+
+    def moved(self, step: np.ndarray) -> Smoothed:
+        """The states after a step of the unknowns, f8 (N, 15), in the order of `cov`."""
+        turn, *others = np.split(step, 5, axis=1)
+        vectors = (old + new for old, new in zip(self[1:5], others, strict=True))
+        return Smoothed._make([matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight])
+
+
+def without_prior(
+    cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray, sd: float = TUNING.min_velocity_sd
+) -> tuple[np.ndarray, np.ndarray]:
+    """The velocities and their information, f8 (N, 3), (N, 3, 3), without the prior of no vertical velocity.
+
+    Each frame's estimate holds that prior. To take it in every frame for a measurement would hold the rig level.
+
+    Args:
+        cov: f8 (N, 3, 3), m2/s2, NaN where there is no estimate.
+        vertical: f8 (N,), standard deviation of the prior, m/s; sd: that of what the covariance leaves out, m/s.
+    """
+    known = np.isfinite(cov).all(axis=(1, 2)) & np.isfinite(vel).all(axis=1)
+    measured, information = np.zeros((len(vel), 3)), np.zeros((len(vel), 3, 3))
+    whole = inv(cov[known])
+    own = (whole + np.swapaxes(whole, 1, 2)) / 2
+    own[:, 2, 2] -= 1 / vertical[known] ** 2
+    values, vectors = eigh(own)
+    # What is known worse than to a kilometre per second is not known.
+    values = np.maximum(values, 1e-6)
+    measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + sd**2), vectors)
+    return measured, information
+
+
+def smooth(
+    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float = _FASTEST
+) -> tuple[Smoothed, list[np.ndarray], Common | None]:
+    """The motion that fits all measurements best.
+
+    Args:
+        rot: f8 (3, 3), first guess of the first rotation, world-from-body.
+        imu: of the N - 1 intervals between the states.
+        vertical: standard deviation of the vertical velocity of the first state, m/s.
+
+    Returns:
+        The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
+    """
+    state, common = _first_guess(rot, imu, radars), np.zeros((len(radars), 4 if radars[0].common else 0))
+    for _ in range(_ITERATIONS):
+        found = _equations(state, imu, radars, common, rot, vertical)
+        step, change = _solved(found)[:2]
+        state, common = state.moved(step), common + change.reshape(common.shape)
+        del found  # it is kilobytes for each state, and the next one is made before it goes
+        if np.abs(step).max() < _SMALL_STEP:
+            break
+    found = _equations(state, imu, radars, common, rot, vertical)
+    _, _, cov, spread, own = _solved(found)
+    # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
+    for n in range(len(cov) - 2, -1, -1):
+        gain = matmul(cov[n], found.above[n])
+        cov[n] += matmul(gain, cov[n + 1], gain.T)
+    if not common.size:
+        return state._replace(cov=cov), found.weights, None
+    sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
+    # What the errors are over what they may be (Birge's ratio): where radars contradict each other, all are doubted.
+    surprise = float((common.ravel() ** 2 * precision).sum() / (1 - sigma**2 * precision).sum())
+    own = own * max(surprise, 1.0)
+    for part in blocks(len(cov), AT_ONCE):
+        cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
+    is_wrong = (common**2).sum(axis=1) > np.square([OUTLIER * each.common for each in radars])
+    return state._replace(cov=cov), found.weights, Common(common, sigma.reshape(common.shape), is_wrong, surprise)
+
+
+def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
+    count = len(imu.seconds) + 1
+    rots = np.empty((count, 3, 3))
+    rots[0] = rot
+    for n in range(count - 1):
+        rots[n + 1] = matmul(rots[n], imu.rot[n])
+    vel, zeros = np.zeros((count, 3)), np.zeros((count, 3))
+    at = np.concatenate([each.at[each.known] for each in radars])
+    if len(at):
+        # Of the first radar, from which the others are some metres away.
+        moved = (each.vel - matmul(np.cross(each.avel, each.arm - radars[0].arm), each.rotation) for each in radars)
+        guesses = zip(moved, radars, strict=True)
+        own = np.concatenate(
+            [np.einsum("nij,jk,nk->ni", rots[each.at], each.rotation, guess)[each.known] for guess, each in guesses]
+        )
+        # The direction that a radar does not see is not in its first guess.
+        own[:, 2] = 0
+        order = np.argsort(at, kind="stable")
+        vel = sampled(np.arange(count), at[order], own[order])
+    pos = np.concatenate([np.zeros((1, 3)), np.cumsum(vel[:-1] * imu.seconds[:, None], axis=0)])
+    return Smoothed(rots, vel, pos, zeros, zeros, np.zeros((0, 15, 15)), np.zeros(count))
+
+
+class _Equations(NamedTuple):
+    """The normal equations: blocks of the matrix on and above the diagonal, its border and corner, and right sides.
+
+    Attributes:
+        diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
+        right: f8 (N, 15); below: f8 (B,).
+        weights: of the velocities of each radar, f8 (M,).
+    """
+
+    diagonal: np.ndarray
+    above: np.ndarray
+    border: np.ndarray
+    corner: np.ndarray
+    right: np.ndarray
+    below: np.ndarray
+    weights: list[np.ndarray]
+
+
+def _equations(
+    state: Smoothed,
+    imu: Preintegrated,
+    radars: Sequence[RadarVelocities],
+    common: np.ndarray,
+    first: np.ndarray,
+    vertical: float,
+) -> _Equations:
+    count, size = len(state.rot), common.size
+    diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
+    for part in blocks(count - 1, AT_ONCE):
+        later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
+        own_state = Smoothed(*(each[around] for each in state))
+        residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
+        weighted = matmul(np.swapaxes(before, 1, 2), information)
+        above[part] = matmul(weighted, after)
+        _add(diagonal[part], right[part], weighted, before, residual)
+        _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
+    found = _Equations(diagonal, above, np.zeros((count, 15, size)), np.zeros((size, size)), right, np.zeros(size), [])
+    for number, radar in enumerate(radars):
+        found.weights.append(_add_velocities(found, state, radar, number, common[number]))
+    if size:
+        precision = _precision(radars, common)
+        found.corner[range(size), range(size)] += precision
+        found.below[:] -= precision * common.ravel()
+
+    # What is known of the first state: its speed, and position and heading, which are the world's origin.
+    known_first = np.diag(
+        np.repeat([TUNING.first_tilt, _FASTEST, TUNING.gauge, TUNING.gyro_bias, TUNING.acc_bias], 3) ** -2.0
+    )
+    known_first[5, 5] = vertical**-2.0
+    up = state.rot[0, 2]
+    known_first[:3, :3] += np.outer(up, up) / TUNING.gauge**2
+    turned = log(matmul(first.T, state.rot[0])[None])[0]
+    diagonal[0] += known_first
+    right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
+    return found
+
+
+def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndarray:
+    """Inverse variances of the common errors beforehand, f8 (B,). A radar whose errors are large is believed less."""
+    precision = np.array([each.common for each in radars]) ** -2.0
+    return np.repeat(precision / (1 + precision * (common**2).sum(axis=1) / OUTLIER**2), 4)
+
+
+def _add_velocities(
+    found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray
+) -> np.ndarray:
+    """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
+    into, rotation = np.swapaxes(state.rot[radar.at], 1, 2), radar.rotation.T
+    own = np.einsum("nij,nj->ni", into, state.vel[radar.at])
+    predicted = matmul(own + np.cross(radar.avel - state.gyro_bias[radar.at], radar.arm), radar.rotation)
+    error, changed = predicted - radar.vel, rotation
+    if len(common):
+        change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
+        error, changed = error + matmul(predicted, change.T), rotation + matmul(change, rotation)
+    weight = radar.known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / OUTLIER**2)
+    columns = slice(4 * number, 4 * number + 4)
+    for part in blocks(len(error), AT_ONCE):
+        jacobian, at = np.zeros((part.stop - part.start, 3, 15)), radar.at[part]
+        jacobian[..., :3], jacobian[..., 3:6] = matmul(changed, skew(own[part])), matmul(changed, into[part])
+        jacobian[..., 9:12] = matmul(changed, skew(radar.arm))
+        information = radar.information[part] * weight[part, None, None]
+        weighted = matmul(np.swapaxes(jacobian, 1, 2), information)
+        found.diagonal[at] += matmul(weighted, jacobian)
+        found.right[at] -= np.einsum("nij,nj->ni", weighted, error[part])
+        if len(common):
+            slopes = np.concatenate([predicted[part, :, None], -skew(predicted[part])], axis=2)
+            found.border[at, :, columns] += matmul(weighted, slopes)
+            weighted = matmul(np.swapaxes(slopes, 1, 2), information)
+            found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
+            found.below[columns] -= np.einsum("nij,nj->i", weighted, error[part])
+    return np.asarray(weight)
+
+
+def _add(
+    diagonal: np.ndarray, right: np.ndarray, weighted: np.ndarray, jacobian: np.ndarray, residual: np.ndarray
+) -> None:
+    """Add residuals, (N, k), to the blocks of their frames; `weighted` is the transposed Jacobian times information."""
+    diagonal += matmul(weighted, jacobian)
+    right -= np.einsum("nij,nj->ni", weighted, residual)
+
+
+def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Errors of the intervals, f8 (N - 1, 15), derivatives by the frames before and after, and information."""
+    rot, vel, pos, gyro, acc = state[:5]
+    count, seconds, gravity = len(imu.seconds), imu.seconds[:, None], np.array([0.0, 0.0, -GRAVITY])
+    into = np.swapaxes(rot[:-1], 1, 2)
+    turn, gain, move = imu.corrected(gyro[:-1], acc[:-1])
+    turned = log(matmul(np.swapaxes(turn, 1, 2), into, rot[1:]))
+    gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - gravity * seconds)
+    moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * gravity * seconds**2)
+    residual = np.concatenate(
+        [turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)], axis=1
+    )
+    # The inverse right Jacobian of a small rotation vector is the identity plus half of its cross product.
+    small = np.eye(3) + 0.5 * skew(turned)
+    before, after = np.zeros((2, count, 15, 15))
+    before[:, :3, :3], after[:, :3, :3] = matmul(-small, np.swapaxes(rot[1:], 1, 2), rot[:-1]), small
+    before[:, :3, 9:] = matmul(-small, np.swapaxes(exp(turned), 1, 2), imu.jacobian[:, :3])
+    before[:, 3:6, :3], before[:, 6:9, :3] = skew(gained), skew(moved)
+    for rows in (slice(3, 6), slice(6, 9)):
+        before[:, rows, rows], after[:, rows, rows] = -into, into
+    before[:, 6:9, 3:6] = -into * seconds[..., None]
+    before[:, 3:9, 9:] = -imu.jacobian[:, 3:]
+    before[:, 9:, 9:], after[:, 9:, 9:] = -np.eye(6), np.eye(6)
+    cov = np.zeros((count, 15, 15))
+    cov[:, :9, :9] = imu.cov
+    # While the IMU is silent, the rig may turn and accelerate.
+    silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
+    free = silent * [TUNING.silent_turn, TUNING.silent_acc, TUNING.silent_acc] * silent ** [0, 0, 1]
+    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, TUNING.acc_walk)) * seconds], axis=1)
+    cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
+    return residual, before, after, inv(cov)
+
+
+def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The solution of the equations.
+
+    Returns:
+        The states, f8 (N, 15), and the common errors, f8 (B,); inverses of the pivots, in place of the diagonal; how
+        the states follow the common errors, f8 (N, 15, B), and the covariance of these, f8 (B, B).
+    """
+    inverses, above = found.diagonal, found.above
+    inverses[0] = inv(inverses[0])
+    for n in range(1, len(inverses)):
+        gain = matmul(above[n - 1].T, inverses[n - 1])
+        inverses[n] = inv(inverses[n] - matmul(gain, above[n - 1]))
+    solution = _substituted(inverses, above, found.right)
+    if not found.below.size:
+        return solution, found.below, inverses, found.border, found.corner
+    spread = _substituted(inverses, above, found.border)
+    cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
+    common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
+    return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
+
+
+def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The solution of a block tridiagonal system, of the inverses of its pivots, for a right side or several."""
+    solution = right.copy()
+    for n in range(1, len(right)):
+        solution[n] -= matmul(matmul(above[n - 1].T, inverses[n - 1]), solution[n - 1])
+    solution[-1] = matmul(inverses[-1], solution[-1])
+    for n in range(len(right) - 2, -1, -1):
+        solution[n] = matmul(inverses[n], solution[n] - matmul(above[n], solution[n + 1]))
+    return solution
