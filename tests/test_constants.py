@@ -24,7 +24,7 @@ TUNED: dict[str, int] = {
     "engine": 1,
     "export": 10,
     "format": 1,
-    "importers": 27,
+    "importers": 24,
     "imu": 35,
     "kinematics": 6,
     "lidar": 3,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
@@ -140,10 +139,8 @@ class StepRun:
             self.finished = _made_meanwhile(self.path, self._writer.before, self._identity, published)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        self._writer.__exit__(*raised)
 
     def open(
         self, digests: dict[Any, Any] | None = None, blocks: Blocks | None = None, shared: Shared | None = None

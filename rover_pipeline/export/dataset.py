@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rover_pipeline.datasets.options import DatasetOptions, SplitOptions
-from rover_pipeline.datasets.recordings import named_recordings
-from rover_pipeline.datasets.splits import SPLITS, Course, assign
+from rover_pipeline.datasets.splits import SPLITS, Course, assign, named_recordings
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress

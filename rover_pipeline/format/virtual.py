@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -254,9 +253,7 @@ class VirtualWriter:
                 else:
                     path.unlink()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for stream in self._streams.values():
             with contextlib.suppress(Exception):  # its file is removed next
                 stream.close()

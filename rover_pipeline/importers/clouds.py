@@ -24,8 +24,8 @@ from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import MAX_POINTS, Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import files_of, times_of_files
-from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lidar.spin import Turning, share_of_turn
+from rover_pipeline.numerics.jumps import EPOCH_S
 
 # Files of one point cloud each: `.bin`, `.pcd`, `.ply`, `.npz`. What a file says of its size is never believed.
 
@@ -422,6 +422,6 @@ def write_sweeps(
 
 def _after(cloud: Cloud, stamp: float) -> Cloud:
     """The cloud with times after a stamp, where they were since 1970."""
-    if cloud.time is None or not (np.abs(np.nan_to_num(cloud.time)) > TUNING.min_absolute_s).any():
+    if cloud.time is None or not (np.abs(np.nan_to_num(cloud.time)) > EPOCH_S[0]).any():
         return cloud
     return cloud._replace(time=np.asarray(cloud.time, "f8") - stamp)

@@ -13,8 +13,7 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, FormatError, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.tuning import TUNING
-from rover_pipeline.numerics.jumps import JUMP_S, is_set, jumps
+from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line. Schedule.
 _MAX_LIST_BYTES = 1 << 27
@@ -137,19 +136,19 @@ def _time(path: Path, number: int, line: str) -> float:
         value = float(word)
     except ValueError as error:
         raise FormatError(f"{path}: line {number}: {short_text(text)} is no time") from error
-    return _seconds(word) if word.isdigit() and value > 1e3 * TUNING.min_epoch_s else value
+    return _seconds(word) if word.isdigit() and value > 1e3 * EPOCH_S[0] else value
 
 
 def _time_of_name(stem: str) -> float | None:
     """The time that the name of a file is; None where it is a number of another kind."""
     if re.fullmatch(r"\d{9,10}[._]\d{1,9}", stem):
         return float(stem.replace("_", "."))
-    return _seconds(stem) if stem.isdigit() and float(stem) > TUNING.min_epoch_s else None
+    return _seconds(stem) if stem.isdigit() and float(stem) > EPOCH_S[0] else None
 
 
 def _seconds(digits: str) -> float:
     """A whole number of seconds, milliseconds, microseconds or nanoseconds since 1970 in seconds."""
     value, factor = int(digits), 1
-    while value / factor > 1e3 * TUNING.min_epoch_s and factor < 10**9:
+    while value / factor > 1e3 * EPOCH_S[0] and factor < 10**9:
         factor *= 1000
     return value // factor + value % factor / factor

@@ -10,10 +10,6 @@ class Tuning:
     """Each says what it guards against. They were chosen by hand, but for the one of KITTI."""
 
     # --- Times and clocks ---
-    #: Numbers of files above this are times, s since 1970 (end of 1989), against counters that are taken for times.
-    min_epoch_s: float = 6.3e8
-    #: Times of points above this are since 1970, s; below, they are relative to the sweep.
-    min_absolute_s: float = 1e8
     #: Maximum time of a point relative to its sweep, and maximum difference of absolute times from the header, s,
     #: against points that are dated by another clock than the header.
     same_clock_s: float = 2.0
@@ -63,8 +59,6 @@ class Tuning:
     every_decoded: int = 8
     #: Quality of the JPEGs that pictures of other encodings become, against visible losses.
     jpeg_quality: int = 95
-    #: Maximum side of a picture, pixels, against damaged sizes.
-    max_side: int = 1 << 16
 
     # --- Velodyne ---
     #: Packets that the model and the usual time between packets are found from, against single damaged or late ones.

@@ -16,10 +16,9 @@ from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.mapping.floor import find_floor, levelling
 from rover_pipeline.mapping.sweeps import Sensor, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.bodies import Body, moving_body, still_body
+from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.detect import Detector, lidar_view
-from rover_pipeline.objects.echoes import Echoes
 from rover_pipeline.objects.merging import merged_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters

@@ -9,8 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from rover_pipeline.datasets.options import SplitOptions
-from rover_pipeline.datasets.recordings import named_recordings
-from rover_pipeline.datasets.splits import SPLITS, Course, assign, without_shared
+from rover_pipeline.datasets.splits import SPLITS, Course, assign, named_recordings, without_shared
 from rover_pipeline.errors import ConfigError, SampleIndexError, UnknownNameError, did_you_mean
 from rover_pipeline.format.sensor import VALID
 from rover_pipeline.reading.selection import Record

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rover_pipeline.errors import FormatError, UnknownNameError, did_you_mean
@@ -163,9 +162,7 @@ class Trace(Mapping[str, Sensor]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Two traces are the same when they are the same object: comparing all channels would read the whole recording.

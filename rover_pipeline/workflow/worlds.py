@@ -1,7 +1,7 @@
 """The options of each recording of a run, and the steps and stamps that follow from them.
 
 Most recordings of a run have the same options, and so a run has one set of rules. Where recordings remember different
-ones (`memory.py`), each is one job (`recordings.py`) with rules of its own, and the run that plans these jobs looks at
+ones, each is one job (`recordings.py`) with rules of its own, and the run that plans these jobs looks at
 each recording by a copy of itself that has its options (`Worlds.of`).
 """
 

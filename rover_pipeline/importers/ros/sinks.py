@@ -395,7 +395,8 @@ def _raw(content: dict[str, Any]) -> _Picture:
 
 
 def _require_size(size: tuple[int, int]) -> None:
-    if max(size) > TUNING.max_side or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
+    # The sides of a JPEG have 16 bits.
+    if max(size) > 0xFFFF or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
         raise ValueError(f"is a picture of {size[1]} x {size[0]} pixels, which no camera makes")
 
 
