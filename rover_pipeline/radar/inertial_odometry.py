@@ -83,11 +83,10 @@ def radar_odom(
     radars = {name: _measured(given[name], frames[name].middle, stated[name]) for name in given}
     own, *further = radars.values()
     mount, frame = own.mount, frames["radar"]
-    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
-    outside = _contradicting(result, radars)
-    if outside and len(outside) < len(radars):  # the others give the motion without them
+    outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
+    if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-        result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
+    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
     channels = _channels(result, (mount, imu_mount), -frame.middle)
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
     believed = [weight > 0.5 for weight in result.weights]
@@ -126,7 +125,7 @@ def radar_odom(
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
     if result.common is not None:
         measured |= _of_each(counts, result.common)
-        warnings += _contradictions(outside if len(outside) < len(radars) else [], [*radars], result.common)
+        warnings += _contradictions(outside, [*radars], result.common)
     return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings, notes=notes)
 
 
@@ -139,11 +138,23 @@ def _measured(given: Mapping[str, Any], middle: float, options: RadarOdometryOpt
     return Measured(times + middle, vel, cov, mount, options.vertical, options.pitch)
 
 
-def _contradicting(result: Estimate, radars: Mapping[str, Measured]) -> list[str]:
-    """Radars of a rig with several, of which more velocities contradict all others than may."""
-    pairs = zip(radars.items(), result.weights, strict=True)
-    shares = {name: (weight <= 0.5)[each.known].mean() if each.known.any() else 0.0 for (name, each), weight in pairs}
-    return [name for name, share in shares.items() if share > TUNING.contradicted] if len(radars) > 1 else []
+def _contradicting(
+    radars: Mapping[str, Measured],
+    imu_ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    imu: Mount,
+    options: RadarOdometryOptions,
+) -> list[str]:
+    """Radars of which more velocities contradict the IMU than may, each alone. Arguments as of `estimate`."""
+    found = []
+    for name, each in radars.items():
+        theirs = options.model_copy(update={"vertical": each.vertical, "pitch": each.pitch})
+        result = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs)
+        doubted = (result.motion.weight <= 0.5)[each.known]
+        if doubted.sum() > TUNING.contradicted * len(doubted):
+            found.append(name)
+    return found
 
 
 def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str, Any]:
@@ -158,12 +169,12 @@ def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str,
         }
         for name, errors, sigma in zip(counts, common.errors, common.sigma, strict=True)
     }
-    return {**figures.pop("radar"), "others": figures, "errors_over_assumed": round(common.surprise, 3)}
+    return {**figures.pop("radar"), "others": figures, "errors_over_assumed": round(common.birge, 3)}
 
 
 def _contradictions(outside: list[str], names: list[str], common: Common) -> list[str]:
     """What a user should know of radars that contradict the others."""
-    found = [f"{name}: is left out: its velocities contradict the other radars and the IMU" for name in outside]
+    found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and name not in outside:
             turn = ", ".join(f"{each:.1f}" for each in np.degrees(errors[1:]))
