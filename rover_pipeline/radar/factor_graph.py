@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
@@ -26,8 +27,6 @@ from rover_pipeline.radar.tuning import TUNING
 
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
-#: Standard deviation of a velocity that nothing is known of, m/s. Schedule.
-_FASTEST = 1e3
 
 
 class RadarVelocities(NamedTuple):
@@ -63,13 +62,13 @@ class Common(NamedTuple):
         errors: f8 (K, 4), of the scale, and rotation vectors, from the true to the stated frame of the radar, rad.
         sigma: f8 (K, 4), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
-        surprise: how large the errors are over what was assumed, squared, in all that velocities say of them.
+        birge: the errors over what was assumed, squared, in all that velocities say of them (Birge's ratio).
     """
 
     errors: np.ndarray
     sigma: np.ndarray
     is_wrong: np.ndarray
-    surprise: float
+    birge: float
 
 
 class Smoothed(NamedTuple):
@@ -128,7 +127,7 @@ def without_prior(
 
 
 def smooth(
-    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float = _FASTEST
+    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float = 1e3
 ) -> tuple[Smoothed, list[np.ndarray], Common | None]:
     """The motion that fits all measurements best.
 
@@ -144,7 +143,8 @@ def smooth(
     for _ in range(_ITERATIONS):
         found = _equations(state, imu, radars, common, rot, vertical)
         step, change = _solved(found)[:2]
-        state, common = state.moved(step), common + change.reshape(common.shape)
+        # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
+        state, common = state.moved(step), np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         del found  # it is kilobytes for each state, and the next one is made before it goes
         if np.abs(step).max() < _SMALL_STEP:
             break
@@ -158,12 +158,15 @@ def smooth(
         return state._replace(cov=cov), found.weights, None
     sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
     # What the errors are over what they may be (Birge's ratio): where radars contradict each other, all are doubted.
-    surprise = float((common.ravel() ** 2 * precision).sum() / (1 - sigma**2 * precision).sum())
-    own = own * max(surprise, 1.0)
+    freedoms = float((1 - sigma**2 * precision).sum())  # a rig that stands still shows none
+    birge = float((common.ravel() ** 2 * precision).sum()) / max(freedoms, 1.0)
+    own = own * max(birge, 1.0)
     for part in blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
-    is_wrong = (common**2).sum(axis=1) > np.square([OUTLIER * each.common for each in radars])
-    return state._replace(cov=cov), found.weights, Common(common, sigma.reshape(common.shape), is_wrong, surprise)
+    # The larger one of several is an outlier as rarely as one alone.
+    limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
+    is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
+    return state._replace(cov=cov), found.weights, Common(common, sigma.reshape(common.shape), is_wrong, birge)
 
 
 def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
@@ -233,9 +236,9 @@ def _equations(
         found.corner[range(size), range(size)] += precision
         found.below[:] -= precision * common.ravel()
 
-    # What is known of the first state: its speed, and position and heading, which are the world's origin.
+    # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
     known_first = np.diag(
-        np.repeat([TUNING.first_tilt, _FASTEST, TUNING.gauge, TUNING.gyro_bias, TUNING.acc_bias], 3) ** -2.0
+        np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, TUNING.acc_bias], 3) ** -2.0
     )
     known_first[5, 5] = vertical**-2.0
     up = state.rot[0, 2]

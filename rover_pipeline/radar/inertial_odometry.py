@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.special import chdtri
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
@@ -84,11 +85,10 @@ def radar_odom(
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     own, *further = radars.values()
     mount, frame = own.mount, frames["radar"]
-    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
-    outside = _contradicting(result, radars)
-    if outside and len(outside) < len(radars):  # the others give the motion without them
+    outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
+    if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-        result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
+    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
     channels = _channels(result, (mount, imu_mount), -frame.middle)
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
     believed = [weight > 0.5 for weight in result.weights]
@@ -125,9 +125,11 @@ def radar_odom(
         recorded = given[name].get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
+    if others is not None:  # which may be none that has velocities
+        channels.setdefault("vel_cov", np.full((recording.count, 3, 3), np.nan, "f4"))
     if result.common is not None:
         measured |= _of_each(counts, result.common)
-        warnings += _contradictions(outside if len(outside) < len(radars) else [], [*radars], result.common)
+        warnings += _contradictions(outside, [*radars], result.common)
     return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings, notes=notes)
 
 
@@ -145,11 +147,23 @@ def _measured(given: Mapping[str, Any], middle: float, options: RadarOdometryOpt
     return Measured(times + middle + late, vel, cov, mount, options.vertical, options.pitch)
 
 
-def _contradicting(result: Estimate, radars: Mapping[str, Measured]) -> list[str]:
-    """Radars of a rig with several, of which more velocities contradict all others than may."""
-    pairs = zip(radars.items(), result.weights, strict=True)
-    shares = {name: (weight <= 0.5)[each.known].mean() if each.known.any() else 0.0 for (name, each), weight in pairs}
-    return [name for name, share in shares.items() if share > TUNING.contradicted] if len(radars) > 1 else []
+def _contradicting(
+    radars: Mapping[str, Measured],
+    imu_ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    imu: Mount,
+    options: RadarOdometryOptions,
+) -> list[str]:
+    """Radars of which more velocities contradict the IMU than may, each alone. Arguments as of `estimate`."""
+    found = []
+    for name, each in radars.items():
+        theirs = options.model_copy(update={"vertical": each.vertical, "pitch": each.pitch})
+        result = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs)
+        doubted = (result.motion.weight <= 0.5)[each.known]
+        if doubted.sum() > TUNING.contradicted * len(doubted):
+            found.append(name)
+    return found
 
 
 def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str, Any]:
@@ -164,12 +178,12 @@ def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str,
         }
         for name, errors, sigma in zip(counts, common.errors, common.sigma, strict=True)
     }
-    return {**figures.pop("radar"), "others": figures, "errors_over_assumed": round(common.surprise, 3)}
+    return {**figures.pop("radar"), "others": figures, "errors_over_assumed": round(common.birge, 3)}
 
 
 def _contradictions(outside: list[str], names: list[str], common: Common) -> list[str]:
     """What a user should know of radars that contradict the others."""
-    found = [f"{name}: is left out: its velocities contradict the other radars and the IMU" for name in outside]
+    found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and name not in outside:
             turn = ", ".join(f"{each:.1f}" for each in np.degrees(errors[1:]))
@@ -228,6 +242,8 @@ class Estimate(NamedTuple):
         sigma: f8 (N,), largest standard deviation of the velocity, m/s.
         weights: of the velocities of each radar, 0 to 1.
         common: errors of the radars that are the same in all of their frames, where there are several radars.
+        swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
+            m2/s2, rig frame.
     """
 
     motion: Smoothed
@@ -237,6 +253,7 @@ class Estimate(NamedTuple):
     sigma: np.ndarray
     weights: list[np.ndarray]
     common: Common | None = None
+    swing: np.ndarray | None = None
 
 
 def estimate(
@@ -272,7 +289,8 @@ def estimate(
         # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
         step = np.minimum(imu.longest, imu.seconds)
         imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    factors = [_as_factor(each, nodes, rates, mounts[1], several=bool(others)) for each in radars]
+    swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
+    factors = [_as_factor(each, nodes, rates, mounts[1], swing) for each, swing in zip(radars, swings, strict=True)]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     prior = float(vertical_sigma(np.nan_to_num(vel[0]), options.vertical, options.pitch))
     sees = max(float(each.information[:, 2, 2].max()) for each in factors) * prior**2 > 1
@@ -299,7 +317,7 @@ def estimate(
     broken = np.flatnonzero((longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))
     if len(broken):
         valid[broken[0] + 1 :] = False
-    return Estimate(motion, force, rates, valid, sigma, weights, common)
+    return Estimate(motion, force, rates, valid, sigma, weights, common, swings[0])
 
 
 def _instants(radars: Sequence[Measured]) -> np.ndarray:
@@ -314,10 +332,27 @@ def _instants(radars: Sequence[Measured]) -> np.ndarray:
     return nodes
 
 
-def _as_factor(radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, *, several: bool) -> RadarVelocities:
-    """The velocities of a radar in the factor graph. `rates`: f8 (N, 3), rad/s, of the IMU at the states."""
+def _swing(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
+    """Covariance of the velocity at the end of an arm by white noise of the gyroscope, f8 (3, 3), m2/s2.
+
+    The noise is that of second differences, 1.5 times what it is between two samples, at instants anywhere.
+    """
+    noise = np.median(np.diff(avel, 2, axis=0) ** 2, axis=0) / (chdtri(1, 0.5) * 6 * 1.5) if len(avel) > 2 else 0 * arm
+    lever = skew(arm[None])[0]
+    return np.asarray(matmul(lever * noise, lever.T))
+
+
+def _as_factor(
+    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None
+) -> RadarVelocities:
+    """The velocities of a radar in the factor graph.
+
+    Args:
+        rates: f8 (N, 3), rad/s, of the IMU at the states.
+        swing: see `Estimate`; None = it is the only radar.
+    """
     cov, common, at = radar.cov, 0.0, np.arange(len(nodes))
-    if several:
+    if swing is not None:
         at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
         radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
         vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
@@ -325,6 +360,7 @@ def _as_factor(radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount
         common = TUNING.scale_error if rows else TUNING.scale_error_level
         # An error of the scale is in each frame's covariance as one of its own.
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
+        cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
     measured, information = without_prior(cov, radar.vel, vertical)
     arm = radar.mount.translation - imu.translation
@@ -367,17 +403,18 @@ def _channels(result: Estimate, mounts: tuple[Mount, Mount], early: float) -> di
         "cov": cov,
     }
     if result.common is not None:
-        channels["vel_cov"] = _velocity_cov(motion, radar, arm, result.common)
+        swing = matmul(radar.rotation.T, result.swing, radar.rotation)
+        channels["vel_cov"] = (_velocity_cov(motion, radar, arm, result.common) + swing).astype("f4")
     return channels
 
 
 def _velocity_cov(motion: Smoothed, radar: Mount, arm: np.ndarray, common: Common) -> np.ndarray:
-    """Covariance of the radar's velocity in its own frame, f4 (N, 3, 3), m2/s2.
+    """Covariance of the radar's velocity in its own frame, f8 (N, 3, 3), m2/s2.
 
     States are those of a radar that is mounted as `rig` says. Where this seems to be wrong, the velocity in the frame
     of the real radar is off by as much.
     """
-    cov, turn = np.empty((len(motion.vel), 3, 3), "f4"), common.errors[0, 1:] * common.is_wrong[0]
+    cov, turn = np.empty((len(motion.vel), 3, 3)), common.errors[0, 1:] * common.is_wrong[0]
     for part in blocks(len(cov), AT_ONCE):
         into = np.swapaxes(motion.rot[part], 1, 2)
         own = np.einsum("nij,nj->ni", into, motion.vel[part])

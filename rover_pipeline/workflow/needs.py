@@ -107,6 +107,11 @@ class Needs:
         for name in omitted:
             if (reason := self.lacking(name, results)) in unfit:
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
+        without = [name for name in omitted if self.lacking(name, results) == "has no sensor 'lidar'"]
+        if without and not flow.rig(results).of("lidar"):
+            needed_for = "; poses are made of a radar and an IMU too" * any(name.endswith("_pose") for name in without)
+            what = f"has no lidar, of which {', '.join(without)} would be made{needed_for}"
+            print(f"rover-pipeline: {source}: {what}", file=sys.stderr)
         if any(name not in TYPES for name in flow.rig(results).types):
             for line in load("rover_pipeline.validation.unused:unused_sensors")(source):
                 print(f"rover-pipeline: {line}", file=sys.stderr)

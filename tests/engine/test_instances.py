@@ -7,16 +7,18 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.instances import as_types, instances, roles_of
+from rover_pipeline.engine.instances import as_types, instances, roles_of, with_names
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.simulate import simulate
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.validation.check import problems
 from tests.kit import small_trace
@@ -154,3 +156,47 @@ def test_every_step_that_is_made_for_each_sensor_of_a_type_reads_this_sensor() -
         roles = roles_of(TABLE[name], product, rig)
         assert rig.declared(product) == name
         assert {roles[type] for type in ("radar", "lidar", "camera", "imu")} == {"a", "b", "c", "d"}
+
+
+def test_the_odometry_of_several_radars_is_one_that_reads_each_with_its_own_pose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "car"
+    simulate(trace, preset="car", seed=3, duration=5.0, threads=2)
+    for sensor in ("radar_front", "radar_left"):
+        for step in ("points", "velocity"):
+            run_step(find_step(f"_radar_{step}"), trace, f"_{sensor}_{step}", Request())
+    run_step(find_step("_imu_filtered"), trace, "_imu_filtered", Request())
+    assert instances("_radar_odom", Rig(trace)) == ["_radar_odom"]
+    run_step(step := find_step("_radar_odom"), trace, "_radar_odom", Request())
+    made = read_provenance(trace / "_radar_odom")
+    assert made and "_radar_left_velocity/vel" in made["inputs"] and "radar_rear/meta.json" not in made["inputs"]
+    assert made["measured"]["others"]["radar_left"]["velocities_used"] > 30
+    assert not list(problems(trace))
+    sensor, truth = Sensor(trace / "_radar_odom"), Sensor(trace / "_truth_radar_front")
+    vel, rot, cov, valid = (sensor.channel(name).read_whole() for name in ("vel", "rot", "vel_cov", "valid"))
+    at = np.flatnonzero(valid)
+    true = np.einsum("nji,nj->ni", *(truth.channel(name).read_whole() for name in ("rot", "vel")))
+    error = np.einsum("nji,nj->ni", rot, vel)[at] - true[at]
+    assert len(at) > 40 and np.abs(error).max() < 0.2
+    assert np.einsum("ni,nij,nj->n", error, np.linalg.inv(cov[at].astype("f8")), error).mean() / 3 < 2
+    # The pose of the other radar is its own, from wherever it is stated; what is said names the sensors.
+    left = yaml.safe_load((trace / "config.yaml").read_text())["rig"]["radar_left"]
+    turned = {
+        **left,
+        "rotation": (np.array(left["rotation"]) @ [[0.966, -0.259, 0], [0.259, 0.966, 0], [0, 0, 1]]).tolist(),
+    }
+    capsys.readouterr()
+    run_step(step, trace, "_radar_odom", Request(options={"others": {"radar_left": {"rig": {"radar": turned}}}}))
+    assert "_radar_odom: radar_left: contradicts the other radars" in capsys.readouterr().err
+
+
+def test_messages_of_steps_name_the_sensor_and_not_its_type() -> None:
+    roles = {"radar": "radar_left", "imu": "mti", "main": "radar_front"}
+    said = "imu: 3 gaps; imu/acc is in g; nothing says where the radar is; set `rig.radar`, or radar.points.cfar"
+    assert with_names(said, roles) == (
+        "mti: 3 gaps; mti/acc is in g; nothing says where radar_left is; set `instances.radar_left.rig`, or "
+        "radar.points.cfar"
+    )
+    assert with_names(said, {}) == said
+    assert with_names("radar_imu: 1; /x/imu/acc", roles) == "radar_imu: 1; /x/imu/acc"

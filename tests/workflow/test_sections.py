@@ -148,7 +148,7 @@ def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothin
     pose = {"translation": [0.1, 0, 0], "rotation": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
     cells = {"_bev", "_occupancy"}
     radar = {"_radar_pose", "_radar_points", "_radar_quality", "_radar_odom"}
-    assert changed(rig={"radar": pose}) == {*radar, "_objects", *cells}
+    assert changed(rig={"radar": pose}) == {*radar, "_camera_pose", "_imu_pose", "_objects", *cells}
     assert changed(rig={"camera": pose}) == {"_camera_pose", "_camera_depth"}
     assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", "_radar_odom", *cells}
     assert changed(sync={"tolerance": 0.01}) == {"_sync"}
@@ -179,6 +179,6 @@ def test_poses_of_the_radars_trajectory_depend_on_where_the_radar_is(tmp_path: P
         wildcards = SimpleNamespace(trace=str(trace), product="camera_pose")
         return stamp, json.loads(flow.step_options(wildcards))["options"]["rig"].get("radar")
 
-    carried, plain = given(poses={"odometry": "radar"}), given()
-    assert carried[1] and not plain[1]
-    assert carried[0] != given(poses={"odometry": "radar"}, rig={})[0]
+    for values in ({}, {"poses": {"odometry": "radar"}}):  # without a lidar there is no other trajectory
+        stamp, stated = given(**values)
+        assert stated and stamp != given(**values, rig={})[0]
