@@ -5,6 +5,13 @@ use rule derived as radar_range_doppler with:
         makes("_radar_range_doppler"),
 
 
+use rule derived as radar_micro_doppler with:
+    input:
+        needs("_radar_micro_doppler"),
+    output:
+        makes("_radar_micro_doppler"),
+
+
 use rule derived as radar_range_azimuth with:
     input:
         needs("_radar_range_azimuth"),

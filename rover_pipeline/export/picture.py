@@ -397,6 +397,7 @@ def _draw_waterfall(plot: Axes, sensor: Sensor, name: str, seconds: np.ndarray, 
     chosen = np.unique(np.linspace(0, len(seconds) - 1, _WATERFALL).round().astype(int))
     values = _real(np.concatenate([channel.read(int(at), int(at) + 1) for at in chosen]))
     rows = _bins(sensor, axis, values.shape[1])
+    rows = rows._replace(label=rows.label.partition(", positive")[0])  # channels share the height of the picture
     plots.draw_cells(plot, rows, Bins("", seconds[chosen]), values.T, _label(sensor, name))
     plot.axvline(seconds[sample], color="white", linewidth=0.8)
 

@@ -55,6 +55,32 @@ def range_doppler(
     return np.stack([decibel(frames.power(i)) for i in range(len(frames))])
 
 
+def micro_doppler(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
+    shared: Shared | None = None,
+) -> dict[str, np.ndarray]:
+    """How much moves at each velocity in each frame, of all distances together.
+
+    One frame after the other, this is the micro-Doppler signature of what moves, such as of arms and legs (V. C. Chen,
+    The Micro-Doppler Effect in Radar, 2011).
+
+    Returns:
+        `power` f4 (frame, doppler), dB re one squared ADC count, the sum over distances; `range` f4 (frame, doppler),
+        m, where most of it is; NaN where nothing says how large bins are.
+    """
+    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), (prepared or Prepared()).coupling, shared)
+    metres = (resolutions(sidecar) or (0.0, 0.0))[0] or np.nan
+    bias = options.calibration.range_bias.value if options.calibration else 0.0
+    powers = np.stack([frames.power(i) for i in range(len(frames))])
+    nearest = np.maximum(powers.argmax(axis=2) * metres - bias, 0.0)
+    return {"power": decibel(powers.sum(axis=2, dtype="f8")), "range": nearest.astype("f4")}
+
+
 def range_azimuth(
     iq: np.ndarray,
     *,

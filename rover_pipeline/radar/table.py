@@ -87,6 +87,28 @@ STEPS = (
         shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
     _of_samples(
+        version=1,
+        sensor="_radar_micro_doppler",
+        function="rover_pipeline.radar.steps:micro_doppler",
+        sections=("radar.range_doppler",),
+        options=RangeDopplerOptions,
+        outputs={
+            "power": Output(
+                "Range-Doppler power summed over distances, dB re 1 squared ADC count. [doppler]; Doppler bin n/2 is "
+                "zero velocity, larger recede.",
+                type="f4",
+                unit="dB",
+            ),
+            "range": Output(
+                "Distance with most of this power, m; NaN where it is not known. [doppler]", "raw", "f4", "m"
+            ),
+        },
+        run=_SPECTRUM(cost=Rate(("radar",), 3, 0.01)),
+        shown=Shown(
+            summary="What moves at each velocity, over time: the micro-Doppler signature of people and machines."
+        ),
+    ),
+    _of_samples(
         version=5,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
