@@ -19,7 +19,7 @@ GROUND, RING, RING_LABEL, REMARK, CAPTION, ROVER = (
 
 
 def colour_name(sensor: str) -> str:
-    """The name of a sensor's colour in `COLOURS`."""
+    """The name of a sensor's colour in `COLOURS`: that of the type with which its name begins, as `radar_left` does."""
     if sensor.startswith("_"):
         return "derived"
-    return sensor if sensor in _SENSORS else "other"
+    return next((type for type in _SENSORS if f"{sensor}_".startswith(f"{type}_")), "other")
