@@ -105,15 +105,17 @@ def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarr
     frames = len(rows.times)
     window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
     covariance = sandwich(gradients, normal - information, information, normal, window)
-    speed = np.linalg.norm(rows.moved, axis=1)
-    # The mean of what frames state of a velocity of 1 m/s, by their weights.
-    stated = inv(np.einsum("k,kij->ij", weight * speed**2, rows.information) / max(frames, 1) + 1e-9 * np.eye(3))
-    moved = np.einsum("kib,k->kib", pull, speed)
+    # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
+    # whose elements have this deviation, with the velocity.
+    square = (rows.moved**2).sum(axis=1)
+    stated = inv(np.einsum("k,kij->ij", weight * square, rows.information) / max(frames, 1) + 1e-9 * np.eye(3))
+    moved = np.einsum("kib,kj->kjib", pull, rows.moved)
     scenes = np.split(moved, np.flatnonzero(np.diff(rows.times // _SCENE_S)) + 1)
-    parts = [solve(normal, each.sum(axis=0)) for each in scenes]
-    covariance += _SHARED**2 * np.sum([matmul(each, stated, each.T) for each in parts], axis=0)
-    by_share = np.sum(parts, axis=0)
-    estimate = MountEstimate(mount, covariance + _SHARED**2 * matmul(by_share, stated, by_share.T), prior)
+    shares = np.array([solve(normal, each.sum(axis=0)) for each in scenes])
+    covariance += _SHARED**2 * matmul(shares, stated, np.swapaxes(shares, 2, 3)).sum(axis=(0, 1))
+    whole = shares.sum(axis=0)
+    shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)
+    estimate = MountEstimate(mount, covariance + shared, prior)
     return RadarFit(estimate, covariance, int((rows.square <= _RARE).sum()), frames, scale)
 
 
