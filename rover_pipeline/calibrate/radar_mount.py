@@ -39,7 +39,7 @@ from rover_pipeline.numerics.linear import inv, matmul, solve
 
 #: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
 #: more, and rotations that are tried before. Schedule.
-_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-7, 500
+_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-6, 500
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Noise: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
@@ -81,15 +81,18 @@ class RadarFit(NamedTuple):
     scale: float
 
 
-def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray) -> RadarFit:
+def fit(
+    radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None
+) -> RadarFit:
     """The mount that explains the velocities best.
 
     Args:
         trajectory: of the lidar, estimated without the radar.
         start: the declared mount; prior: f8 (7, 7), covariance of its error.
+        near: where the iteration begins; None = all rotations are tried.
     """
     information = inv(prior)
-    mount = _turned(radar, trajectory, start, information)
+    mount = near or _turned(radar, trajectory, start, information)
     for _ in range(_ITERATIONS):
         rows = _rows(radar, trajectory, mount)
         scale = _scale(rows.square)
@@ -134,7 +137,7 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
     middle = np.median(radar.times)
     parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
-    halves = [fit(each, trajectory, start, prior) for each in parts]
+    halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
     first, second = (replace(each.estimate, covariance=each.own) for each in halves)
     apart = agree(first, second)
     if chdtrc(7, apart) < FALSE_ALARM:
