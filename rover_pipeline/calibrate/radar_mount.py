@@ -129,6 +129,7 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         start: the declared mount.
     """
     prior = prior_covariance(start)
+    radar = radar.select(trajectory.at(radar.times, start)[1])
     whole = fit(radar, trajectory, start, prior)
     if whole.compared < 6 * len(prior):  # three for each unknown in each half
         return unknown(start, f"{whole.compared} frames with a velocity beside a pose are too few")
