@@ -39,7 +39,7 @@ from rover_pipeline.numerics.linear import inv, matmul, solve
 
 #: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
 #: more, and rotations that are tried before. Schedule.
-_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-7, 500
+_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-6, 500
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Noise: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
@@ -81,15 +81,18 @@ class RadarFit(NamedTuple):
     scale: float
 
 
-def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray) -> RadarFit:
+def fit(
+    radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None
+) -> RadarFit:
     """The mount that explains the velocities best.
 
     Args:
         trajectory: of the lidar, estimated without the radar.
         start: the declared mount; prior: f8 (7, 7), covariance of its error.
+        near: where the iteration begins; None = all rotations are tried.
     """
     information = inv(prior)
-    mount = _turned(radar, trajectory, start, information)
+    mount = near or _turned(radar, trajectory, start, information)
     for _ in range(_ITERATIONS):
         rows = _rows(radar, trajectory, mount)
         scale = _scale(rows.square)
@@ -105,15 +108,17 @@ def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarr
     frames = len(rows.times)
     window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
     covariance = sandwich(gradients, normal - information, information, normal, window)
-    speed = np.linalg.norm(rows.moved, axis=1)
-    # The mean of what frames state of a velocity of 1 m/s, by their weights.
-    stated = inv(np.einsum("k,kij->ij", weight * speed**2, rows.information) / max(frames, 1) + 1e-9 * np.eye(3))
-    moved = np.einsum("kib,k->kib", pull, speed)
+    # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
+    # whose elements have this deviation, with the velocity.
+    square = (rows.moved**2).sum(axis=1)
+    stated = inv(np.einsum("k,kij->ij", weight * square, rows.information) / max(frames, 1) + 1e-9 * np.eye(3))
+    moved = np.einsum("kib,kj->kjib", pull, rows.moved)
     scenes = np.split(moved, np.flatnonzero(np.diff(rows.times // _SCENE_S)) + 1)
-    parts = [solve(normal, each.sum(axis=0)) for each in scenes]
-    covariance += _SHARED**2 * np.sum([matmul(each, stated, each.T) for each in parts], axis=0)
-    by_share = np.sum(parts, axis=0)
-    estimate = MountEstimate(mount, covariance + _SHARED**2 * matmul(by_share, stated, by_share.T), prior)
+    shares = np.array([solve(normal, each.sum(axis=0)) for each in scenes])
+    covariance += _SHARED**2 * matmul(shares, stated, np.swapaxes(shares, 2, 3)).sum(axis=(0, 1))
+    whole = shares.sum(axis=0)
+    shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)
+    estimate = MountEstimate(mount, covariance + shared, prior)
     return RadarFit(estimate, covariance, int((rows.square <= _RARE).sum()), frames, scale)
 
 
@@ -124,6 +129,7 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         start: the declared mount.
     """
     prior = prior_covariance(start)
+    radar = radar.select(trajectory.at(radar.times, start)[1])
     whole = fit(radar, trajectory, start, prior)
     if whole.compared < 6 * len(prior):  # three for each unknown in each half
         return unknown(start, f"{whole.compared} frames with a velocity beside a pose are too few")
@@ -132,7 +138,7 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
     middle = np.median(radar.times)
     parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
-    halves = [fit(each, trajectory, start, prior) for each in parts]
+    halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
     first, second = (replace(each.estimate, covariance=each.own) for each in halves)
     apart = agree(first, second)
     if chdtrc(7, apart) < FALSE_ALARM:
