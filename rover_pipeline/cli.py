@@ -131,6 +131,12 @@ def build_parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     array.add_argument("--order", choices=("iiqq", "qqii"), default="qqii", help="order of words (default: qqii)")
     array.set_defaults(run=_calibrate_radar)
 
+    rig = sensors.add_parser("rig", help="rotation, translation and time offset of each sensor, beside the lidar")
+    rig.add_argument("traces", nargs="+", metavar="TRACE", help="recordings of one rig, or folders of them")
+    rig.add_argument("-o", "--out", type=Path, required=True, metavar="rig.yaml", help="for the option rig")
+    rig.add_argument("--cores", type=int, default=os.cpu_count() or 1, metavar="N", help="for what is made first")
+    rig.set_defaults(run=_calibrate_rig)
+
     info = commands.add_parser("info", help="what is in a trace")
     info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
     info.add_argument("--json", action="store_true", help="for programs")
@@ -227,7 +233,7 @@ def build_parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
 
     load("rover_pipeline.workflow.arguments:add_parsers")(commands)
 
-    _finish_parsers([*commands.choices.values(), *makers.choices.values(), array])
+    _finish_parsers([*commands.choices.values(), *makers.choices.values(), array, rig])
     return parser
 
 
@@ -300,6 +306,12 @@ def _calibrate_radar(arguments: argparse.Namespace) -> int:
     )
     before, after = file.coherence
     print(f"{arguments.out}: {file.targets} echoes, coherence {before:.2f} before, {after:.2f} after")
+    return 0
+
+
+def _calibrate_rig(arguments: argparse.Namespace) -> int:
+    for line in load("rover_pipeline.export.rig:calibrate_rig")(arguments.traces, arguments.out, cores=arguments.cores):
+        print(line)
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ByteSize, Field, field_validator
+from pydantic import BaseModel, ByteSize, Field, field_validator, model_validator
 
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.datasets.table import ExportSection
@@ -20,7 +20,7 @@ from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.options import RIG_FILES, RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
@@ -78,7 +78,8 @@ class Config(Options):
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
         "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
-        "or the lidar's pose if there is none. `rig: iq1m` is short for `rig: {name: iq1m}`.",
+        "or the lidar's pose if there is none. time_offset, s, is added to the sensor's times. `rig: iq1m` is short "
+        "for `rig: {name: iq1m}`, and `rig: FILE.yaml` is what `rover-pipeline calibrate rig` has written.",
     )
     poses: PosesSection = Field(
         PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
@@ -113,6 +114,26 @@ class Config(Options):
     export: ExportSection = Field(ExportSection(), description="Datasets in other formats (`exports`).")
     report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="Parallel work. No option of this section changes a result.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rig_of_file(cls, values: Any) -> Any:
+        """The mounts in the file that `rig` names; others than those called like types are of `instances`."""
+        path = values.get("rig") if isinstance(values, Mapping) else None
+        if not isinstance(path, str) or not path.endswith(RIG_FILES):
+            return values
+        try:
+            content = read_yaml(Path(path))
+        except (OSError, FormatError) as error:
+            raise ValueError(f"rig: {describe(error)}") from error
+        rig = content.get("rig") if isinstance(content, dict) else None
+        if not isinstance(rig, dict):
+            raise ValueError(f"rig: {path}: has no section `rig`; make one with `rover-pipeline calibrate rig`")
+        given = values.get("instances")
+        instances = {str(key): dict(own) for key, own in given.items()} if isinstance(given, Mapping) else {}
+        for name in [each for each in rig if each not in RigOptions.model_fields]:
+            instances.setdefault(str(name), {}).setdefault("rig", rig.pop(name))
+        return {**values, "rig": rig, "instances": instances}
 
     @field_validator("traces", "outputs", "exports", "extra_rules", mode="before")
     @classmethod

@@ -13,14 +13,19 @@ from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.launch import run_workflow
 
+_LOST = "export: nothing was exported"
 
-def make_needed(entries: Sequence[str], needs: Sequence[str], several: Iterable[str], *, cores: int) -> None:
+
+def make_needed(
+    entries: Sequence[str], needs: Sequence[str], several: Iterable[str], *, cores: int, lost: str = _LOST
+) -> None:
     """Make what is missing or stale of what an export reads.
 
     Args:
         entries: traces, directories of traces, or glob patterns.
         needs: `default`, or references `_sensor/channel`; what ends with `?` is made where there is one already.
         several: types of which it reads all sensors. What cannot be made of further ones is passed over.
+        lost: what the error begins with.
 
     Raises:
         RoverError: not all of it could be made.
@@ -38,4 +43,4 @@ def make_needed(entries: Sequence[str], needs: Sequence[str], several: Iterable[
         groups.setdefault(",".join(sorted(outputs)), []).append(str(trace))
     for asked, traces in groups.items():
         if asked and run_workflow(traces, outputs=asked, cores=str(cores), profile="local", config=[]):
-            raise RoverError(f"export: nothing was exported, for {asked} could not be made; see above")
+            raise RoverError(f"{lost}, for {asked} could not be made; see above")

@@ -137,7 +137,7 @@ def align(
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9)))
     gradients = matmul(np.einsum("kai,ka->ki", rows[:, :, 1:], rows[:, :, 0]), weight.T)
-    cov = _covariance(gradients, matmul(weight, data[1:, 1:], weight.T), information, normal)
+    cov = sandwich(gradients, matmul(weight, data[1:, 1:], weight.T), information, normal, 2 * _LAGS)
     return Fit(model, cov, used, compared, spread)
 
 
@@ -199,17 +199,20 @@ def _signal(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tup
     return weight, matmul(weight, motion) + information
 
 
-def _covariance(gradients: np.ndarray, model: np.ndarray, information: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Covariance of the step, f8 (11, 11).
+def sandwich(
+    gradients: np.ndarray, model: np.ndarray, information: np.ndarray, normal: np.ndarray, window: int
+) -> np.ndarray:
+    """Covariance of the step of N unknowns, f8 (N, N), of errors that are correlated over shorter times than a window.
 
     Args:
-        gradients: (K, 11), of each interval; model: (11, 11), covariance of their sum if intervals are independent.
+        gradients: (K, N), of each interval; model: (N, N), covariance of their sum if intervals are independent.
+        information: (N, N), of what is known before; normal: (N, N), the matrix of the normal equations, that included.
+        window: number of intervals.
     """
-    window = 2 * _LAGS
     sums = np.cumsum(np.pad(gradients, ((window, window), (0, 0))), axis=0)
     sums = sums[window:] - sums[:-window]
     windows = len(gradients) / window
     # The model counts as much as so many windows as there are unknowns.
     spread = (windows * matmul(sums.T, sums) / window + len(model) * model) / (windows + len(model))
     inverse = inv(normal)
-    return matmul(inverse, spread + information, inverse.T)
+    return np.asarray(matmul(inverse, spread + information, inverse.T))

@@ -36,9 +36,9 @@ class Mount(NamedTuple):
         return self.source != "identity"
 
     def seen_from(self, other: Mount) -> Mount:
-        """The same pose in the frame of another sensor."""
-        into = other.rotation.T
-        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source)
+        """The same pose in the frame of another sensor, by whose clock times are then."""
+        into, late = other.rotation.T, self.time_offset - other.time_offset
+        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source, late)
 
 
 #: The lidar itself, or a sensor whose pose nobody gave. Layout.
@@ -52,7 +52,8 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
         return IDENTITY
     # A matrix in a text file is rounded, so the nearest rotation is used.
     options, source = stated
-    return Mount(np.array(options.translation, "f8"), nearest(np.array(options.rotation)), source)
+    rotation = nearest(np.array(options.rotation))
+    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

@@ -22,12 +22,17 @@ _TOLERANCE = 2e-3
 
 
 class MountOptions(Options):
-    """Pose of a sensor in the lidar frame, both front-left-up."""
+    """Pose of a sensor in the lidar frame, both front-left-up, and how late its clock is."""
 
     translation: Vector = Field((0.0, 0.0, 0.0), description="Of the sensor in the lidar frame, m.")
     rotation: tuple[Vector, Vector, Vector] = Field(
         ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
         description="Lidar-from-sensor: its columns are the sensor's front, left and up in the lidar frame.",
+    )
+    time_offset: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="Added to the sensor's times to have those of the lidar's clock, s; negative if they are late.",
     )
 
     @field_validator("translation", "rotation")
@@ -77,6 +82,8 @@ class OwnRegion(Options):
         return self
 
 
+#: Ends of the name of a file that `rig` can be.
+RIG_FILES = (".yaml", ".yml")
 #: Rigs whose extrinsics are published.
 RigName = Literal["iq1m"]
 
@@ -96,9 +103,10 @@ NAMED_RIGS: Mapping[RigName, Mapping[Mounted, MountOptions]] = MappingProxyType(
 
 
 class RigOptions(Options):
-    """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]]}`
-    in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig, else as in the section `rig` of the
-    recording's config.yaml, or the lidar's pose if there is none. A name alone stands for the whole section."""
+    """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]],
+    time_offset: s}` in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig, else as in the
+    section `rig` of the recording's config.yaml, or the lidar's pose if there is none. A name alone stands for the
+    whole section, and so does that of a file of `rover-pipeline calibrate rig`."""
 
     name: RigName | None = Field(
         None,

@@ -62,16 +62,17 @@ class Trajectory:
         return number if number < len(self.stamps) and self.stamps[number] == stamp and self.valid[number] else None
 
     def at(self, time: np.ndarray, mount: Mount = IDENTITY) -> tuple[State, np.ndarray]:
-        """A sensor of the rig at N instants, f8 seconds. The trajectory is never extrapolated.
+        """A sensor of the rig at N instants, f8 seconds, by its own clock. The trajectory is never extrapolated.
 
         Args:
-            mount: the sensor's pose in the lidar frame.
+            mount: the sensor's pose in the lidar frame, and the offset of its clock.
 
         Returns:
             The sensor's state, and bool (N,), whether it is known. Unknown states are NaN.
         """
         states = State(*(np.full((len(time), *each.shape[1:]), np.nan) for each in self.states))
-        known, left = self._bracket(np.asarray(time, "f8"))
+        time = np.asarray(time, "f8") + mount.time_offset
+        known, left = self._bracket(time)
         if known.any():
             for whole, part in zip(states, self._between(time[known], left[known], mount), strict=True):
                 whole[known] = part

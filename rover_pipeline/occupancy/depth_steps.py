@@ -96,7 +96,7 @@ def depth(
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     if odometry is not None and recorded_ts is not None:
         motion = reader.motion(odometry, options.times)
-        pictures = corrected("camera", ts, recorded_ts, options.times)
+        pictures = corrected("camera", ts, recorded_ts, options.times) + mount.time_offset
         cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures), mount)
         columns = columns_in(cameras, motion, lidar_ts, reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")

@@ -227,7 +227,7 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason
         raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
-    return mount, MOUNT_SIGMA, 0.0
+    return mount, MOUNT_SIGMA, mount.time_offset
 
 
 def with_accelerometer(samples: Samples | None) -> Samples:

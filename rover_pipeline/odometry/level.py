@@ -26,6 +26,8 @@ from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 #: Standard deviations known before: of gravity, m/s2, as it varies on the Earth with the scale of an accelerometer; of
 #: the bias of each axis of a MEMS accelerometer, m/s2; and of a lever arm, m. Tuned: by hand.
 _GRAVITY_SIGMA, _BIAS_SIGMA, _ARM_SIGMA = 0.05, 0.2, 0.3
+#: Covariance of a lever arm that is not known, m2. Layout.
+ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
 #: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
 _STEP, _SPAN = 0.1, 6
@@ -49,6 +51,7 @@ class Level(NamedTuple):
         bias: f8 (3,), m/s2, of the specific force in the IMU frame; bias_sigma: f8 (3,).
         arm: f8 (3,), m, of the IMU in the lidar frame.
         downward: whether the device gives gravity, which points down, instead of the specific force.
+        arm_cov: f8 (3, 3), m2, of the arm, `ARM_PRIOR` included, which is around zero.
     """
 
     up: np.ndarray
@@ -57,6 +60,7 @@ class Level(NamedTuple):
     bias_sigma: np.ndarray
     arm: np.ndarray
     downward: bool
+    arm_cov: np.ndarray = ARM_PRIOR
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it."""
@@ -178,7 +182,7 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     if tilt > _MAX_TILT:
         raise ValueError(f"up is known to {np.degrees(tilt):.1f} degrees only")
     bias_sigma = np.sqrt(np.diag(covariance)[3:6])
-    return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], downward=not upward)
+    return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], not upward, covariance[6:, 6:])
 
 
 def handedness(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> int:

@@ -47,6 +47,7 @@ class Evidence(NamedTuple):
         reference: whether a path came with the recording.
         radar, lidar: names of the main ones.
         one_chirp: whether a frame of the radar is a single chirp, which measures no velocity.
+        mounts: sensors whose mount is not what `rig` says, and by how much.
     """
 
     trace: str
@@ -65,6 +66,7 @@ class Evidence(NamedTuple):
     radar: str = "radar"
     lidar: str = "lidar"
     one_chirp: bool = False
+    mounts: Sequence[tuple[str, str]] = ()
 
     @property
     def empty(self) -> set[str]:
@@ -303,6 +305,9 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             "One of them is wrong: look for smoke, dust, a tunnel or a crowd that moves along; `_radar_odom` does not "
             "need the lidar.",
         )
+    for name, text in evidence.mounts:
+        advice = f"`rover-pipeline calibrate rig {evidence.trace} -o rig.yaml` measures it; look at the map before."
+        yield _finding("warning", name, f"{text} off what `rig` says", advice)
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:

@@ -19,7 +19,7 @@ from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
 from rover_pipeline.report.frames import draw_instants
 from rover_pipeline.report.read import motion, processing, sensors
-from rover_pipeline.report.read.contents import contradicted, look_into
+from rover_pipeline.report.read.contents import contradicted, look_into, wrong_mounts
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
@@ -121,6 +121,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         reference=contents.reference is not None,
         radar=contents.radar,
         lidar=contents.lidar,
+        mounts=wrong_mounts(trace.path),
         one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)

@@ -49,12 +49,17 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
     """
     rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
     options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
+    return find_mount(cast(Mounted, Rig(trace).types.get(sensor, sensor)), options, config_of(trace, sensor))
+
+
+def config_of(trace: Path, sensor: str) -> str | None:
+    """`config.yaml`, in which a sensor is called like its type; None when there is none."""
     sensors, recorded = Rig(trace), read_optional(trace / CONFIG)
     type = sensors.types.get(sensor, sensor)
-    if recorded is not None and type != sensor:
-        main = sensors.main(type)
-        recorded = as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
-    return find_mount(cast(Mounted, type), options, recorded)
+    if recorded is None or type == sensor:
+        return recorded
+    main = sensors.main(type)
+    return as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
 
 
 def clock_options(trace: Path) -> PointsOptions:

@@ -27,6 +27,7 @@ from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, Missi
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.texts import parse_yaml, read_text, read_yaml
 from rover_pipeline.format.trace import is_trace
+from rover_pipeline.kinematics.options import RIG_FILES
 from rover_pipeline.lookup import load
 from rover_pipeline.workflow.captures import kind_of, with_imports
 from rover_pipeline.workflow.interruptible import run_group
@@ -157,6 +158,8 @@ def _absolute(values: dict[str, Any]) -> dict[str, Any]:
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict) and (value := found.get(last)):
             found[last] = [_path(each) for each in value] if isinstance(value, list) else _path(value)
+    if isinstance(rig := values.get("rig"), str) and rig.endswith(RIG_FILES):
+        values["rig"] = _path(rig)
     return values
 
 

@@ -91,8 +91,8 @@ def _differs(name: str, value: object) -> bool:
 def is_remembered(name: str) -> bool:
     if name.startswith("instances."):  # of a sensor: what the same option is for all of its type
         return all(is_remembered(f"{type}.{name.split('.', 2)[-1]}") for type in TYPES)
-    # Instead of its content a calibration could have the name of a file.
-    return not _below(name, _OF_A_RUN) and name != "radar.calibration"
+    # Instead of its content a calibration, or a rig, could have the name of a file.
+    return not _below(name, _OF_A_RUN) and name not in ("radar.calibration", "rig")
 
 
 def _below(name: str, others: Any) -> bool:

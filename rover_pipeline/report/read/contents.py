@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.calibrate.mounts import compare
 from rover_pipeline.draw.formatting import count, percent
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
@@ -18,6 +19,7 @@ from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.against import Comparison, contradiction_text
+from rover_pipeline.validation.mounts import shown_mounts
 
 
 class Remark(NamedTuple):
@@ -129,6 +131,17 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
     ("imu", "acc", 1, _vectors),
     ("imu", "avel", 1, _vectors),
 )
+
+
+def wrong_mounts(trace: Path) -> list[tuple[str, str]]:
+    """Sensors whose mount, as somebody gave it, contradicts what the recording shows, and by how much."""
+    found: list[tuple[str, str]] = []
+    with unless_damaged():  # `check`, whose lines are on the page, names what is damaged
+        for each in shown_mounts(trace):
+            off = compare(each.declared, each.estimate)
+            if each.declared.known and each.estimate.adopted and off.is_wrong:
+                found.append((each.sensor, str(off)))
+    return found
 
 
 def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:

@@ -1,0 +1,43 @@
+"""The mount of an IMU: rotation and time offset by its gyroscope, translation by its accelerometer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.calibrate.mounts import MountEstimate, prior_covariance, unknown, with_prior
+from rover_pipeline.imu.alignment import MOUNT_SIGMA
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.rotation import log, nearest
+from rover_pipeline.numerics.linear import inv, matmul
+from rover_pipeline.odometry.level import ARM_PRIOR, Level
+
+
+def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) -> MountEstimate:
+    """The mount of an IMU.
+
+    Args:
+        found: `Calibration.summary()` of the gyroscope against rates that were estimated without it.
+        level: what the accelerometer shows; None = nothing.
+    """
+    if not found["usable"]:
+        return unknown(declared, str(found["reason"]))
+    information, gradient = np.zeros((7, 7)), np.zeros(7)
+    sigma = np.append(np.radians(found["rotation_sigma_deg"]), found["offset_sigma_ms"] / 1e3)
+    sigma = np.maximum(sigma, [np.radians(5e-4)] * 3 + [5e-6])  # as they are rounded
+    turn = log(matmul(nearest(np.array(found["rotation_lidar_from_imu"])), declared.rotation.T)[None])[0]
+    # A given rotation was a measurement too, which the prior repeats, unless the motion contradicts it.
+    given = declared.known and np.linalg.norm(turn, axis=0) < 3 * MOUNT_SIGMA
+    weight = sigma**-2.0
+    error = np.append(turn, found["offset_ms"] / 1e3 - declared.time_offset)
+    places = [0, 1, 2, 6]
+    gradient[places] = weight * error
+    information[places, places] = weight
+    information[places[:3], places[:3]] -= given * MOUNT_SIGMA**-2.0
+    if level is not None:
+        shown = inv(level.arm_cov)
+        information[3:6, 3:6] = shown - inv(ARM_PRIOR)
+        gradient[3:6] = matmul(shown, level.arm) - matmul(information[3:6, 3:6], declared.translation)
+    return with_prior(declared, prior_covariance(declared), information, gradient)

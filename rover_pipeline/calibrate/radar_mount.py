@@ -1,0 +1,204 @@
+"""The mount of a radar from its own velocities over ground, beside the motion of the lidar.
+
+A radar at p in the lidar frame, with the rotation R, whose stamps need an offset, measures at its time t
+
+    v = R' (u(t + offset) + w(t + offset) x p),
+
+with the lidar's velocity u and angular velocity w in its own frame. Speed shows two of three angles, turns show the
+lever arm, and changes of the motion show the offset.
+
+The covariance has two parts. Errors that change are seen in the residuals: White's sandwich over windows of a second.
+Errors that all frames share, such as those of the array, or those of a scene, such as of echoes that the ground
+reflects, are hardly seen in residuals: they are a part of what frames state.
+What is found turns with the directions of the array: it is the mount by which points of the radar are where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+from scipy.special import chdtrc, chdtri
+
+from rover_pipeline.calibrate.mounts import (
+    FALSE_ALARM,
+    MountEstimate,
+    agree,
+    changed,
+    difference,
+    prior_covariance,
+    unknown,
+)
+from rover_pipeline.imu.alignment import sandwich
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.rotation import log, skew
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import inv, matmul, solve
+
+#: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
+#: more, and rotations that are tried before. Schedule.
+_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-7, 500
+#: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
+#: states, and the duration of a scene, s. Noise: simulated walks and drives.
+_SHARED, _SCENE_S = 0.35, 5.0
+#: Medians of the chi-square distribution with three degrees of freedom, and its value that one in 100 true frames
+#: exceeds. Noise: chi square.
+_MEDIAN, _RARE = 2.366, float(chdtri(3, 0.01))
+
+
+class Velocities(NamedTuple):
+    """What a radar measured of its own motion in N frames.
+
+    Attributes:
+        times: f8 (N,), s, of the middle of the chirps, by the radar's clock, without the jitter of arrival.
+        vel: f8 (N, 3), m/s, in the radar's frame; information: f8 (N, 3, 3), s2/m2, that holds no prior.
+    """
+
+    times: np.ndarray
+    vel: np.ndarray
+    information: np.ndarray
+
+    def select(self, chosen: np.ndarray) -> Velocities:
+        """Those of some frames."""
+        return Velocities(*(each[chosen] for each in self))
+
+
+class RadarFit(NamedTuple):
+    """A mount that was fitted.
+
+    Attributes:
+        estimate: see there; own: f8 (7, 7), its covariance without errors that all frames share.
+        used: number of frames that agree with it; compared: of frames that were compared.
+        scale: squared residuals over what the frames state.
+    """
+
+    estimate: MountEstimate
+    own: np.ndarray
+    used: int
+    compared: int
+    scale: float
+
+
+def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray) -> RadarFit:
+    """The mount that explains the velocities best.
+
+    Args:
+        trajectory: of the lidar, estimated without the radar.
+        start: the declared mount; prior: f8 (7, 7), covariance of its error.
+    """
+    information = inv(prior)
+    mount = _turned(radar, trajectory, start, information)
+    for _ in range(_ITERATIONS):
+        rows = _rows(radar, trajectory, mount)
+        scale = _scale(rows.square)
+        # Cauchy's weights.
+        weight = 1 / (scale * (1 + rows.square / (scale * _RARE)))
+        pull = np.einsum("k,kai,kab->kib", weight, rows.slope, rows.information)
+        gradients = np.einsum("kib,kb->ki", pull, rows.residual)
+        normal = information + np.einsum("kib,kbj->ij", pull, rows.slope)
+        step = solve(normal, gradients.sum(axis=0) + matmul(information, difference(mount, start)))
+        mount = changed(mount, step * min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9)))
+        if np.abs(step).max() < _SMALL_STEP:
+            break
+    frames = len(rows.times)
+    window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
+    covariance = sandwich(gradients, normal - information, information, normal, window)
+    # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
+    # whose elements have this deviation, with the velocity.
+    square = (rows.moved**2).sum(axis=1)
+    stated = inv(np.einsum("k,kij->ij", weight * square, rows.information) / max(frames, 1) + 1e-9 * np.eye(3))
+    moved = np.einsum("kib,kj->kjib", pull, rows.moved)
+    scenes = np.split(moved, np.flatnonzero(np.diff(rows.times // _SCENE_S)) + 1)
+    shares = np.array([solve(normal, each.sum(axis=0)) for each in scenes])
+    covariance += _SHARED**2 * matmul(shares, stated, np.swapaxes(shares, 2, 3)).sum(axis=(0, 1))
+    whole = shares.sum(axis=0)
+    shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)
+    estimate = MountEstimate(mount, covariance + shared, prior)
+    return RadarFit(estimate, covariance, int((rows.square <= _RARE).sum()), frames, scale)
+
+
+def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountEstimate:
+    """The mount of a radar, or the declared one where the recording shows none that holds where it was not fitted.
+
+    Args:
+        start: the declared mount.
+    """
+    prior = prior_covariance(start)
+    whole = fit(radar, trajectory, start, prior)
+    if whole.compared < 6 * len(prior):  # three for each unknown in each half
+        return unknown(start, f"{whole.compared} frames with a velocity beside a pose are too few")
+    if 2 * whole.used < whole.compared:
+        text = "its velocities contradict the lidar's motion whatever the mount"
+        return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
+    middle = np.median(radar.times)
+    parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
+    halves = [fit(each, trajectory, start, prior) for each in parts]
+    first, second = (replace(each.estimate, covariance=each.own) for each in halves)
+    apart = agree(first, second)
+    if chdtrc(7, apart) < FALSE_ALARM:
+        return unknown(start, "the two halves of the recording show different mounts: does it move on the rig?")
+    gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
+               for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
+    covariance = whole.estimate.covariance + (max(1.0, apart / 7) - 1.0) * whole.own
+    return replace(whole.estimate, covariance=covariance, adopted=gain > 0)
+
+
+def _cost(radar: Velocities, trajectory: Trajectory, mount: Mount) -> float:
+    """Cauchy's loss of the velocities for a mount."""
+    return float(np.log1p(_rows(radar, trajectory, mount).square / _RARE).sum())
+
+
+class _Rows(NamedTuple):
+    """K frames beside the motion of the lidar.
+
+    Attributes:
+        residual: f8 (K, 3), m/s, radar's frame; slope: f8 (K, 3, 7), of the predicted velocity by the mount's error.
+        moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
+        information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
+    """
+
+    residual: np.ndarray
+    slope: np.ndarray
+    moved: np.ndarray
+    vel: np.ndarray
+    times: np.ndarray
+    information: np.ndarray
+    square: np.ndarray
+
+
+def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount) -> _Rows:
+    clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
+    states = [trajectory.at(radar.times + shift, clock) for shift in (0.0, -_HALF_S, _HALF_S)]
+    known = np.all([each[1] for each in states], axis=0)
+    turn = states[0][0].avel[known]
+    moved, before, after = (
+        np.einsum("nji,nj->ni", each.rot[known], each.vel[known]) + np.cross(each.avel[known], mount.translation)
+        for each, _ in states
+    )
+    change = (after - before) / (2 * _HALF_S)
+    slope = matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), change[:, :, None]], axis=2))
+    vel, information = radar.vel[known], radar.information[known]
+    residual = vel - matmul(moved, mount.rotation)
+    return _Rows(residual, slope, moved, vel, radar.times[known], information, _square(residual, information))
+
+
+def _square(residual: np.ndarray, information: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ki,kij,kj->k", residual, information, residual))
+
+
+def _scale(square: np.ndarray) -> float:
+    return max(float(np.median(square)) / _MEDIAN, 1e-6) if len(square) else 1.0
+
+
+def _turned(radar: Velocities, trajectory: Trajectory, start: Mount, information: np.ndarray) -> Mount:
+    """The mount of which an iteration begins: of the start, and of it turned in all ways, the most likely one."""
+    rows = _rows(radar, trajectory, start)
+    turns = np.concatenate([np.eye(3)[None], Rotation.random(_STARTS, rng=np.random.default_rng(0)).as_matrix()])
+    angle = log(turns)
+    cost = 0.5 * np.einsum("ni,ij,nj->n", angle, information[:3, :3], angle)
+    squares = [_square(rows.vel - matmul(rows.moved, turn, start.rotation), rows.information) for turn in turns]
+    scale = max(1.0, min(map(_scale, squares)))
+    cost += [_RARE / 2 * np.log1p(each / (_RARE * scale)).sum() for each in squares]
+    return start._replace(rotation=matmul(turns[cost.argmin()].T, start.rotation))

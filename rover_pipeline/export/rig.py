@@ -1,0 +1,145 @@
+"""`rover-pipeline calibrate rig`: the mounts of all sensors of some recordings, as a file for the option `rig`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy.special import chdtrc
+
+from rover_pipeline import __version__
+from rover_pipeline.calibrate.mounts import (
+    COMPONENTS,
+    FALSE_ALARM,
+    UNITS,
+    MountEstimate,
+    agree,
+    combine,
+    compare,
+    difference,
+)
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.export.making import make_needed
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.trace import locate_traces
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.validation.mounts import Shown, shown_mounts
+
+#: Types of the sensors that have a mount, and what is made of each before. Layout.
+_NEEDS = {
+    "radar": ("_radar_velocity/vel", "_radar_pose/pos"),
+    "imu": ("_imu_pose/pos",),
+    "camera": ("_camera_pose/pos",),
+}
+#: Largest difference of two mounts that were declared alike. Layout.
+_ROUNDING = 1e-6
+
+
+def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[str]:
+    """Estimate the mounts of the sensors of some recordings of one rig, and write the file `out`.
+
+    Args:
+        entries: traces, directories of traces, or glob patterns.
+        cores: for what is made first, where it is missing or stale.
+
+    Yields:
+        A line for each sensor.
+
+    Raises:
+        RoverError: a recording lacks a lidar, has another rig than the first one, or shows nothing of any sensor.
+    """
+    traces = list(locate_traces(list(entries), Path.cwd(), None))
+    shown: dict[str, list[tuple[Path, Shown]]] = {}
+    for trace in traces:
+        types = [type for type in _NEEDS if Rig(trace).of(type)]
+        needs = ["_odom/pos", *(each for type in types for each in _NEEDS[type])]
+        make_needed([str(trace)], needs, types, cores=cores, lost="calibrate rig: nothing was calibrated")
+        for each in shown_mounts(trace):
+            shown.setdefault(each.sensor, []).append((trace, each))
+    if not shown:
+        raise FormatError(f"{traces[0]}: has no radar and no IMU beside a lidar, of which a mount could be found")
+    mounts: dict[str, Mount] = {}
+    sections: dict[str, Any] = {}
+    for sensor, found in shown.items():
+        declared, estimate = _of_recordings(sensor, found)
+        mounts[sensor], sections[sensor] = _described(declared, estimate)
+        if device := found[0][1].device:
+            sections[sensor]["device"] = device
+        yield _line(sensor, declared, estimate)
+        for text in (*estimate.remarks, *(estimate.proposals() if estimate.adopted else ())):
+            print(f"rover-pipeline: {sensor}: {text}", file=sys.stderr)
+    content = {
+        "rig": {sensor: _as_config(mount) for sensor, mount in mounts.items()},
+        "estimates": sections,
+        "provenance": {
+            "made_by": f"rover_pipeline {__version__}, calibrate rig",
+            "recordings": [trace.name for trace in traces],
+            "error": "true rotation = exp(r) rotation, true translation = translation + t, true time_offset = "
+            "time_offset + s; r and t in the lidar's frame",
+        },
+    }
+    text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
+    replace_file(out, f"# Read by `rig: {out.name}` of the configuration of rover_pipeline.\n{text}")
+
+
+def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mount, MountEstimate]:
+    """The declared mount, and the estimate of all recordings."""
+    (first, start), *others = found
+    for trace, other in others:
+        if np.abs(difference(start.declared, other.declared)).max() > _ROUNDING:
+            raise ConfigError(f"{trace}: declares another mount of {sensor} than {first}; calibrate it alone")
+    whole = combine(start.declared, [each.estimate for _, each in found])
+    for (one, a), (two, b) in combinations(found, 2):
+        if chdtrc(len(COMPONENTS), agree(a.estimate, b.estimate)) < FALSE_ALARM:
+            text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
+            return start.declared, MountEstimate(start.declared, whole.prior, whole.prior, (text,), adopted=False)
+    return start.declared, whole
+
+
+def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[str, Any]]:
+    """The mount for the configuration, and what is known of it."""
+    mount = estimate.mount if estimate.adopted else declared
+    off = difference(mount, estimate.mount)
+    covariance = estimate.covariance + np.outer(off, off)
+    rotation, translation, (late,) = np.split(np.sqrt(np.diag(covariance)), [3, 6])
+    return mount, {
+        "adopted": estimate.adopted,
+        "rotation_sigma_deg": np.degrees(rotation).round(4).tolist(),
+        "translation_sigma": translation.round(5).tolist(),
+        "time_offset_sigma": round(float(late), 6),
+        "covariance": [[float(f"{value:.4g}") for value in row] for row in covariance],
+        "observed": [name for name, seen in zip(COMPONENTS, estimate.observed, strict=True) if seen],
+        "declared": _as_config(declared) if declared.known else None,
+        "remarks": [*estimate.remarks, *estimate.proposals()],
+    }
+
+
+def _as_config(mount: Mount) -> Mapping[str, Any]:
+    return {
+        "translation": mount.translation.round(5).tolist(),
+        "rotation": mount.rotation.round(7).tolist(),
+        "time_offset": round(mount.time_offset, 6),
+    }
+
+
+def _line(sensor: str, declared: Mount, estimate: MountEstimate) -> str:
+    """What people read: the mount less the declared one, where it is observed."""
+    if not estimate.adopted:
+        return f"{sensor}: stays as declared"
+    error, parts = difference(declared, estimate.mount), []
+    for name, (unit, factor), off, sigma, seen in zip(
+        COMPONENTS, UNITS, error, estimate.sigma, estimate.observed, strict=True
+    ):
+        parts += [f"{name} {factor * off:+.3g} \u00b1 {factor * sigma:.2g} {unit}"] if seen else []
+    wrong = "contradicts" if declared.known and compare(declared, estimate).is_wrong else "agrees with"
+    return (
+        f"{sensor}: {', '.join(parts)}; {wrong} what was declared"
+        if declared.known
+        else f"{sensor}: {', '.join(parts)}"
+    )

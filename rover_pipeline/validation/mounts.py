@@ -1,0 +1,126 @@
+"""What a recording shows of the mounts of its sensors, from its results: seconds of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.calibrate.imu_mount import imu_mount
+from rover_pipeline.calibrate.mounts import MountEstimate
+from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
+from rover_pipeline.clocks.clock import clock
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.imu.blocks import INTERVAL
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.odometry.inertial import Samples, calibrated
+from rover_pipeline.odometry.level import find_level
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.poses.options import PosesSection
+from rover_pipeline.radar.ego_motion import vertical_sigma
+from rover_pipeline.radar.inertial_odometry import without_prior
+from rover_pipeline.radar.options import VelocitySection
+from rover_pipeline.radar.timing import frame_duration
+from rover_pipeline.validation.rig import (
+    config_of,
+    made_with,
+    read_optional,
+    read_trajectory,
+    sensor_mount,
+    times_options,
+    whole_sensor,
+)
+
+
+class Shown(NamedTuple):
+    """What a recording shows of a sensor's mount.
+
+    Attributes:
+        declared: the mount by the rig that the recording's results were made with.
+        device: figures of the device itself, such as the bias of a gyroscope.
+    """
+
+    sensor: str
+    type: str
+    declared: Mount
+    estimate: MountEstimate
+    device: dict[str, object]
+
+
+def shown_mounts(trace: Path) -> Iterator[Shown]:
+    """What a recording shows of each sensor of which it has the results that are needed.
+
+    Raises:
+        FormatError: a result is damaged, or `_odom` has no valid pose.
+    """
+    if not (trace / "_odom" / META).is_file():
+        return
+    trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
+    for type, estimate in ESTIMATES.items():
+        for sensor in rig.of(type):
+            declared = sensor_mount(trace, sensor)
+            found = estimate(trace, sensor, declared, trajectory)
+            if found is not None:
+                yield Shown(sensor, type, declared, *found)
+
+
+_Found = tuple[MountEstimate, dict[str, object]] | None
+
+
+def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
+    result = f"_{sensor}_velocity"
+    if not (trace / result / META).is_file():
+        return None
+    read, options = whole_sensor(trace / result, "vel", "cov"), made_with(trace, result)
+    known = {key: options[key] for key in ("vertical", "pitch") if key in options}
+    section = VelocitySection.parse(known, "radar.velocity")
+    texts = (read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META))
+    frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
+    times = clock("radar", read[TS], times_options(trace)).best + frame.middle
+    vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
+    own, information = without_prior(cov, vel, vertical_sigma(vel, section.vertical, section.pitch), 0.0)
+    good = (read[VALID] != 0) & np.isfinite(vel).all(axis=1) & np.isfinite(cov).all(axis=(1, 2))
+    return calibrate(Velocities(times, own, information).select(good), trajectory, declared), {}
+
+
+def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
+    provenance = read_provenance(trace / "_odom") or {}
+    used = _section(provenance, "sensors").get("imu", "imu") == sensor
+    read = whole_sensor(trace / sensor, "acc", "avel")
+    recorded = (read[TS], read["avel"], read["acc"], read[VALID])
+    options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
+    samples = Samples.of(recorded, options, trajectory.stamps, origin)
+    # The gyroscope that the trajectory was made with was calibrated before that, which its provenance tells.
+    found: Any = _section(_section(provenance, "measured"), "imu") if used else None
+    if not found:
+        instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)
+        state, _ = trajectory.at(instants)
+        found = calibrated(samples, (instants - origin, state.avel), declared, options).summary
+    try:
+        level = None
+        if found["usable"]:
+            turned = Mount(np.zeros(3), np.array(found["rotation_lidar_from_imu"]))
+            with suppress(ValueError):  # the accelerometer does not show what is up
+                times = samples.times + origin + found["offset_ms"] / 1e3
+                level = find_level(trajectory, times, samples.acc, turned, 0.0)
+        device = {key: found[key] for key in ("gyro_bias_rad_s", "gyro_bias_sigma_rad_s", "scale", "scale_sigma")}
+        return imu_mount(found, level, declared), device
+    except (LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{trace / '_odom'}/provenance.json: does not say how the IMU was calibrated") from error
+
+
+def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = content.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+#: What estimates the mount of a sensor, by its type. Layout.
+ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {"radar": _radar, "imu": _imu}
