@@ -21,7 +21,8 @@ pictures do not show stays at the prior.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +32,11 @@ from scipy.spatial import KDTree
 from scipy.special import chdtrc
 
 from rover_pipeline.calibrate.mounts import (
-    PRIOR_SIGMA,
     MountEstimate,
     changed,
     difference,
     prior_covariance,
+    unknown,
 )
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
@@ -56,6 +57,12 @@ _NEIGHBOURS = 20
 _BEYOND, _BEYOND_SIGMA = 0.5, 0.29
 #: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing. Tuned: by hand.
 _DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2)
+#: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
+#: and of this much at least. Tuned: lidar_camera_kitti_object.
+_WINDOW, _FLOOR = 12.0, 0.2
+#: What no pair of a camera shows: errors of the lens and of the lidar, rad and m. Noise: principal points of calibrated
+#: lenses are good to half a pixel, elevations of beams to 0.05 degrees.
+_SYSTEMATIC = np.array([np.radians(0.05)] * 3 + [0.005] * 3)
 #: Kinds of outlines: right, left, lower and upper. Layout.
 _KINDS = 4
 #: Number of parameters: six of the mount, two of the beams. Layout.
@@ -64,7 +71,7 @@ _PARAMETERS = 8
 _RANGES, _PARTS = (12.0, 30.0), (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there.
 #: Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 5, 3000
+_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 3000
 #: Share of right results that are refused because halves of the pairs disagree. Tuned: by hand.
 _REFUSED = 1e-3
 #: Minimum number of pairs, and of points on outlines. Tuned: by hand.
@@ -163,63 +170,96 @@ def _surprise(gradient: np.ndarray) -> np.ndarray:
     return (-np.log(above / (gradient.size + 1))).astype("f4")[level]
 
 
-def _edges(grey: np.ndarray, blur: float) -> list[np.ndarray]:
+def _edges(grey: np.ndarray, blur: float) -> np.ndarray:
     """-log p for the gradients to the right and down, blurred by some pixels."""
     smooth, maps = cv2.GaussianBlur(grey, (0, 0), 1.0), []
     for axis in (0, 1):
-        sharp = _surprise(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis)))
-        maps.append(_surprise(cv2.GaussianBlur(sharp, (0, 0), blur)))
-    return maps
+        gradient = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))
+        sharp = _surprise(cv2.GaussianBlur(_surprise(gradient), (0, 0), blur))
+        local = cv2.blur(sharp, (round(_WINDOW * blur),) * 2)
+        maps.append(_surprise(sharp / (local + _FLOOR)))
+    return np.stack(maps)
+
+
+def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    lens, mount, kind = part.lens, state.mount, part.kind
+    point = part.point + part.outward * state.beyond[kind // 2][:, None]
+    x, y, seen = _tangents(point, mount)
+    u, v = lens.pixels(x, y)
+    ok = (u >= 0) & (v >= 0) & (u < lens.width - 1) & (v < lens.height - 1)
+    column, row = np.where(ok, u, 0.0).astype("i8"), np.where(ok, v, 0.0).astype("i8")
+    a, b = u - column, v - row
+    height, width = part.edges.shape[2:]
+    flat, at = part.edges.reshape(-1), ((part.picture * 2 + kind // 2) * height + row) * width + column
+    corner, right, below, opposite = flat[at], flat[at + 1], flat[at + width], flat[at + width + 1]
+    top, bottom = corner + a * (right - corner), below + a * (opposite - below)
+    value = np.where(ok, top + b * (bottom - top), np.nan)
+    places = np.stack([u / lens.width, v / lens.height], axis=1)
+    if not slopes:
+        return value, np.empty((len(u), 0)), places
+    du, dv, small = (1 - b) * (right - corner) + b * (opposite - below), bottom - top, 1e-4
+    by_x, by_y = lens.pixels(x + small, y), lens.pixels(x, y + small)
+    dx = (du * (by_x[0] - u) + dv * (by_x[1] - v)) / small
+    dy = (du * (by_y[0] - u) + dv * (by_y[1] - v)) / small
+    by_point = matmul(-np.stack([dx * x + dy * y, dx, dy], axis=1) / seen[:, :1], mount.rotation.T)
+    arm, out = point - mount.translation, np.zeros((len(u), _PARAMETERS))
+    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
+    out[:, 3:6] = -by_point
+    out[np.arange(len(u)), 6 + kind // 2] = (by_point * part.outward).sum(axis=1)
+    return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
+
+
+class _Points(NamedTuple):
+    """Points of all views with one lens; `edges` f4 (picture, 2, height, width), and the picture of each point."""
+
+    lens: Lens
+    edges: np.ndarray
+    picture: np.ndarray
+    point: np.ndarray
+    outward: np.ndarray
+    kind: np.ndarray
+    range: np.ndarray
+    pair: np.ndarray
+
+    def only(self, use: np.ndarray) -> _Points:
+        return _Points(self.lens, self.edges, *(each[use] for each in self[2:]))
 
 
 class _Score:
     """The score of mounts at one level of blur."""
 
-    def __init__(self, views: Sequence[_View], blur: float, every: int = 1) -> None:
-        self.views, self.blur, self.every = views, blur, every
-        self.maps = [_edges(view.grey, np.radians(blur) * view.lens.fx) for view in views]
-        self.kind = np.concatenate([view.kind[::every] for view in views])
+    def __init__(self, views: Sequence[_View], blur: float) -> None:
+        self.blur = blur
+        self.parts: list[_Points] = []
+        for lens in dict.fromkeys(view.lens for view in views):
+            numbers = [number for number, view in enumerate(views) if view.lens == lens]
+            chosen = [views[number] for number in numbers]
+            edges = np.stack([_edges(view.grey, np.radians(blur) * lens.fx) for view in chosen])
+            counts = [len(view.kind) for view in chosen]
+            names = ("point", "outward", "kind", "range")
+            arrays = (np.concatenate([getattr(view, name) for view in chosen]) for name in names)
+            picture = np.repeat(np.arange(len(chosen)), counts)
+            self.parts.append(_Points(lens, edges, picture, *arrays, np.repeat(numbers, counts)))
+        self._reset()
+
+    def only(self, use: Callable[[_Points], np.ndarray]) -> _Score:
+        """The score of some of the points, of which `use` gives bool (N,)."""
+        score = copy(self)
+        score.parts = [part.only(use(part)) for part in self.parts]
+        score._reset()
+        return score
+
+    def _reset(self) -> None:
+        self.kind, self.range, self.pair = (
+            np.concatenate([getattr(part, name) for part in self.parts]) for name in ("kind", "range", "pair")
+        )
         self.share, self.slope = np.full(_KINDS, 0.3), 0.3
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """-log p of all points (0 out of the picture, its mean is 1), its derivatives (N, 8), and the pixels (N, 2)."""
-        parts = [self._sample(view, maps, state, slopes) for view, maps in zip(self.views, self.maps, strict=True)]
-        first, second, third = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return first, second, third
-
-    def _sample(
-        self, view: _View, maps: list[np.ndarray], state: _State, slopes: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        lens, mount, kind, outward = view.lens, state.mount, view.kind[:: self.every], view.outward[:: self.every]
-        point = view.point[:: self.every] + outward * state.beyond[kind // 2][:, None]
-        x, y, seen = _tangents(point, mount)
-        u, v = lens.pixels(x, y)
-        ok = (u >= 0) & (v >= 0) & (u < lens.width - 1) & (v < lens.height - 1)
-        value, du, dv = np.full(len(u), np.nan), np.zeros(len(u)), np.zeros(len(u))
-        for axis, edges in enumerate(maps):
-            use = np.flatnonzero(ok & (kind // 2 == axis))
-            column, row = u[use].astype("i8"), v[use].astype("i8")
-            a, b = u[use] - column, v[use] - row
-            corner, right = edges[row, column], edges[row, column + 1]
-            below, opposite = edges[row + 1, column], edges[row + 1, column + 1]
-            top, bottom = corner + a * (right - corner), below + a * (opposite - below)
-            value[use], dv[use] = top + b * (bottom - top), bottom - top
-            du[use] = (1 - b) * (right - corner) + b * (opposite - below)
-        pixels = np.stack([u / lens.width, v / lens.height], axis=1)
-        if not slopes:
-            return value, np.empty((len(u), 0)), pixels
-        small = 1e-4
-        by_x, by_y = lens.pixels(x + small, y), lens.pixels(x, y + small)
-        dx = (du * (by_x[0] - u) + dv * (by_x[1] - v)) / small
-        dy = (du * (by_y[0] - u) + dv * (by_y[1] - v)) / small
-        by_seen = -np.stack([dx * x + dy * y, dx, dy], axis=1) / seen[:, :1]
-        by_point = matmul(by_seen, mount.rotation.T)
-        arm, out = point - mount.translation, np.zeros((len(u), _PARAMETERS))
-        for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
-            out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
-        out[:, 3:6] = -by_point
-        out[np.arange(len(u)), 6 + kind // 2] = (by_point * outward).sum(axis=1)
-        return value, np.where(np.isfinite(value)[:, None], out, 0.0), pixels
+        """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in the picture (N, 2)."""
+        first, second, third = zip(*(_sample(part, state, slopes) for part in self.parts), strict=True)
+        return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
     def fit(self, state: _State) -> None:
         """Shares and slope by EM; the weighted mean of -log p gives the slope."""
@@ -260,12 +300,10 @@ class _Score:
 
     def spread(self, state: _State) -> np.ndarray:
         """Covariance of the score's gradient, (8, 8), from the sums over groups of points that may err together."""
-        each, pixels = self.gradients(state)
-        parts = np.nan_to_num(pixels) * _PARTS
-        column, row = (np.clip(parts[:, k], 0, _PARTS[k] - 1).astype("i8") for k in (0, 1))
-        pair = np.repeat(np.arange(len(self.views)), [len(view.kind[:: self.every]) for view in self.views])
-        distance = np.digitize(np.concatenate([view.range[:: self.every] for view in self.views]), _RANGES)
-        ways = (pair, column * _PARTS[1] + row, self.kind * (len(_RANGES) + 1) + distance)
+        each, places = self.gradients(state)
+        column, row = (_part(places[:, k], _PARTS[k]) for k in (0, 1))
+        distance = np.digitize(self.range, _RANGES)
+        ways = (self.pair, column * _PARTS[1] + row, self.kind * (len(_RANGES) + 1) + distance)
         alone = _grouped(each, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
         unit = np.sqrt(np.diag(alone)) + 1e-12
         total = alone.copy()
@@ -273,6 +311,11 @@ class _Score:
             values, vectors = eigh((_grouped(each, way) - alone) / np.outer(unit, unit))
             total += matmul(vectors * np.maximum(values, 0), vectors.T) * np.outer(unit, unit)
         return total
+
+
+def _part(place: np.ndarray, count: int) -> np.ndarray:
+    """The part of the picture, of `count` equal ones, in which a place is, from 0 to 1."""
+    return np.clip(np.nan_to_num(place) * count, 0, count - 1).astype("i8")
 
 
 def _grouped(each: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -312,10 +355,28 @@ class _Problem(NamedTuple):
                 break
         return state, best
 
+    def result(self, score: _Score, modes: list[tuple[_State, float]], scale: float) -> _Result:
+        """The best of the maxima near some states, weighted against the prior by its Godambe information."""
+        climbed = []
+        for state, _ in modes:
+            score.fit(state)
+            climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
+        state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
+        curvature, spread = score.curvature(state), score.spread(state)
+        unit = np.outer(_DELTA, _DELTA)
+        values, vectors = eigh(curvature * unit)
+        curvature = matmul(vectors * np.maximum(values, 0), vectors.T) / unit
+        ratio = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
+        gain = matmul(curvature, inv(spread + np.diag(1e-6 / _DELTA**2)))
+        covariance = inv(matmul(gain, curvature) + self.prior)
+        off = state.seen_from(self.start)
+        change = matmul(covariance, gain, matmul(curvature, off) + scale * matmul(self.prior, off)) - off
+        return _Result(state.moved(change), covariance, ratio)
+
     def modes(self, views: Sequence[_View], scale: float) -> list[tuple[_State, float]]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
-        points = sum(len(view.kind) for view in views)
-        score = _Score(views, _BLURS[0], every=max(1, points // _COARSE_POINTS))
+        every = max(1, sum(len(view.kind) for view in views) // _COARSE_POINTS)
+        score = _Score(views, _BLURS[0]).only(lambda part: np.arange(len(part.kind)) % every == 0)
         origin = _State(self.start, np.full(2, _BEYOND))
         score.fit(origin)
         wide, fine = np.radians(np.arange(-6, 7, 2.0)), np.radians(np.arange(-7, 8, 1.0))
@@ -348,65 +409,55 @@ class _Problem(NamedTuple):
         return distinct
 
 
-def estimate_camera(
-    pairs: Sequence[Pair], start: Mount, sigma: np.ndarray = PRIOR_SIGMA
-) -> MountEstimate:
+class _Result(NamedTuple):
+    """A maximum with the prior, its covariance (8, 8), and by how much gradients vary more than the curvature says."""
+
+    state: _State
+    covariance: np.ndarray
+    scale: float
+
+
+def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     """The mount that lays the outlines in sweeps on the edges of pictures.
 
     Args:
         pairs: sweeps and pictures, of several places if possible.
-        start: the declared mount; sigma: f8 (7,), its deviations, rad, m, s.
+        start: the declared mount, at most 5 degrees and 20 cm off.
 
     Returns:
-        The estimate. It is the start with the covariance of the prior where it is refused, and a remark says why.
+        The estimate; where pictures show nothing, or halves of them disagree, it is `unknown`, and a remark says why.
     """
-    prior = prior_covariance(sigma)
+    prior = prior_covariance(start)
 
     def refused(reason: str) -> MountEstimate:
-        return MountEstimate(start, prior, prior, (f"the camera's mount is not estimated: {reason}",))
+        return unknown(start, f"pictures do not show the camera's mount: {reason}")
 
+    if not start.known:
+        return refused("nobody declared where it is; measure it to 5 degrees and 20 cm, and set `rig`")
     views = [_outlines(pair, start) for pair in pairs]
     views = [view for view in views if len(view.kind)]
     points = sum(len(view.kind) for view in views)
     if len(views) < _MIN_PAIRS or points < _MIN_POINTS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
-    problem = _Problem(start, inv(np.diag(np.append(sigma[:6], [_BEYOND_SIGMA] * 2) ** 2)))
+    problem = _Problem(start, inv(np.diag(np.append(np.diag(prior)[:6], [_BEYOND_SIGMA**2] * 2))))
     scale = 10.0
     modes = problem.modes(views, scale)
-    state = modes[0][0]
-    views = [view for view in (_outlines(pair, state.mount) for pair in pairs) if len(view.kind)]
-    score = _Score(views, _BLURS[-1])
-    score.fit(state)
-    state, _ = problem.ascend(score, state, scale)
-    covariance, ratio = problem_covariance(problem, score, state)
-    halves = []
-    for half in (views[::2], views[1::2]):
-        other = _Score(half, _BLURS[-1])
-        other.fit(state)
-        there = problem.ascend(other, state, ratio)[0]
-        halves.append((there, problem_covariance(problem, other, there)[0]))
-    apart = halves[0][0].seen_from(halves[1][0].mount)[:6]
-    both = (halves[0][1] + halves[1][1])[:6, :6]
-    square = float(matmul(apart, solve(both, apart)))
+    views = [view for view in (_outlines(pair, modes[0][0].mount) for pair in pairs) if len(view.kind)]
+    final = _Score(views, _BLURS[-1])
+    whole, apart = problem.result(final, modes[:1], scale), []
+    for odd in (0, 1):
+        half = final.only(lambda part, odd=odd: _part(_sample(part, modes[0][0], False)[2][:, 0], _PARTS[0]) % 2 == odd)
+        apart.append(problem.result(half, modes, scale))
+    error = apart[0].state.seen_from(apart[1].state.mount)[:6]
+    square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:6, :6], error)))
     if chdtrc(6, square) < _REFUSED:
-        return refused("halves of the pairs disagree; more places are needed")
-    covariance *= max(1.0, square / 6)
-    weights = np.exp(np.minimum([(value - modes[0][1]) * scale / ratio for _, value in modes], 0.0))
-    weights /= weights.sum()
-    for (other_state, _), weight in zip(modes[1:], weights[1:], strict=True):
-        off = other_state.seen_from(state.mount)
+        return refused("halves of the pictures disagree; drive past posts, cars and corners")
+    covariance = whole.covariance * max(1.0, square / 6)
+    weights = np.exp(np.minimum([(value - modes[0][1]) * scale / whole.scale for _, value in modes], 0.0))
+    for (other, _), weight in zip(modes, weights / weights.sum(), strict=True):
+        off = other.seen_from(modes[0][0].mount)
         covariance += weight * np.outer(off, off)
+    state = whole.state
     full = prior.copy()
-    full[:6, :6] = covariance[:6, :6]
+    full[:6, :6] = covariance[:6, :6] + np.diag(_SYSTEMATIC**2)
     return MountEstimate(state.mount, full, prior)
-
-
-def problem_covariance(problem: _Problem, score: _Score, state: _State) -> tuple[np.ndarray, float]:
-    """Covariance (8, 8) of a maximum, and by how much the score's gradients vary more than its curvature says."""
-    curvature, spread = score.curvature(state), score.spread(state)
-    unit = np.outer(_DELTA, _DELTA)
-    scale = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
-    values, vectors = eigh(curvature * unit)
-    curvature = matmul(vectors * np.maximum(values, 0), vectors.T) / unit
-    inverse = inv(curvature / scale + problem.prior)
-    return np.asarray(matmul(inverse, spread / scale**2 + problem.prior, inverse)), scale
