@@ -31,15 +31,15 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import chdtrc
 
-from rover_pipeline.calibrate.mounts import (
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import (
     MountEstimate,
     changed,
     difference,
     prior_covariance,
     unknown,
 )
-from rover_pipeline.camera.lens import Lens
-from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the

@@ -8,13 +8,13 @@ import cv2
 import numpy as np
 
 from rover_pipeline.calibrate.camera_mount import Pair, estimate_camera
-from rover_pipeline.calibrate.mounts import MountEstimate
 from rover_pipeline.clocks.clock import corrected
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import MountEstimate
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.random import Generator
-from rover_pipeline.calibrate.mounts import COMPONENTS, MountEstimate, changed, compare, difference
 
 from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import COMPONENTS, MountEstimate, changed, compare, difference
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from rover_pipeline.calibrate.mounts import MountEstimate, changed, difference, prior_covariance, unknown
 
 from rover_pipeline.calibrate.imu_mount import imu_mount
 from rover_pipeline.cli import main
@@ -18,6 +17,7 @@ from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export import rig as command
 from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.mounts import MountEstimate, changed, difference, prior_covariance, unknown
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
