@@ -32,6 +32,7 @@ LOOKED_AT = 16 + 4 + 1
 #: Options that leave some steps the same transform, and give others one of their own.
 OPTIONS: dict[str, dict[str, Any]] = {
     "_radar_range_doppler": {},
+    "_radar_micro_doppler": {},
     "_radar_range_azimuth": {"doppler_window": "none"},
     "_radar_spectrum": {"elevation_bins": 4},
     "_radar_points": {},
