@@ -14,6 +14,10 @@ from rover_pipeline.kinematics.rotation import log, nearest
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
 
+#: Deviations of rotation, rad, and time offset, s, that no residual shows: the lidar's rates are off alike. Noise:
+#: simulated rides.
+_FLOOR = np.array([np.radians(0.03)] * 3 + [1e-4])
+
 
 def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) -> MountEstimate:
     """The mount of an IMU.
@@ -26,7 +30,7 @@ def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) ->
         return unknown(declared, str(found["reason"]))
     information, gradient = np.zeros((7, 7)), np.zeros(7)
     sigma = np.append(np.radians(found["rotation_sigma_deg"]), found["offset_sigma_ms"] / 1e3)
-    sigma = np.maximum(sigma, [np.radians(5e-4)] * 3 + [5e-6])  # as they are rounded
+    sigma = np.hypot(sigma, _FLOOR)
     turn = log(matmul(nearest(np.array(found["rotation_lidar_from_imu"])), declared.rotation.T)[None])[0]
     # A given rotation was a measurement too, which the prior repeats, unless the motion contradicts it.
     given = declared.known and np.linalg.norm(turn, axis=0) < 3 * MOUNT_SIGMA
