@@ -4,9 +4,9 @@ A radar at p in the lidar frame, with the rotation R, whose stamps need an offse
 
     v = (1 + s) R' (u(t + offset) + w(t + offset) x p),
 
-with the lidar's velocity u and angular velocity w in its own frame, and a small stretch s of all speeds, whose deviation
-`_radar_velocity` knows. Speed shows two of three angles, turns show the lever arm, and changes of the motion show the
-offset.
+with the lidar's velocity u and angular velocity w in its own frame, and a small stretch s of all speeds, whose
+deviation `_radar_velocity` knows. Speed shows two of three angles, turns show the lever arm, and changes of the motion
+show the offset.
 
 The covariance has two parts. Errors that change are seen in the residuals: White's sandwich over windows of a second.
 Errors that all frames share, such as those of the array, or those of a scene, such as of echoes that the ground
@@ -71,13 +71,12 @@ class RadarFit(NamedTuple):
     """A mount that was fitted.
 
     Attributes:
-        estimate: see there; own: f8 (7, 7), its covariance without errors that all frames share.
+        estimate: see there.
         used: number of frames that agree with it; compared: of frames that were compared.
         scale: squared residuals over what the frames state.
     """
 
     estimate: MountEstimate
-    own: np.ndarray
     used: int
     compared: int
     scale: float
@@ -123,8 +122,8 @@ def fit(
     covariance += _SHARED**2 * matmul(shares, stated, np.swapaxes(shares, 2, 3)).sum(axis=(0, 1))
     whole = shares.sum(axis=0)
     shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)
-    estimate = MountEstimate(mount, (covariance + shared)[:7, :7], prior)
-    return RadarFit(estimate, covariance[:7, :7], int((rows.square <= _RARE).sum()), frames, scale)
+    estimate = MountEstimate(mount, (covariance + shared)[:7, :7], prior, shared=shared[:7, :7])
+    return RadarFit(estimate, int((rows.square <= _RARE).sum()), frames, scale)
 
 
 def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountEstimate:
@@ -145,14 +144,14 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
     middle = np.median(radar.times)
     parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
     halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
-    first, second = (replace(each.estimate, covariance=each.own) for each in halves)
-    apart = agree(first, second)
+    apart = agree(halves[0].estimate, halves[1].estimate)
     if chdtrc(7, apart) < FALSE_ALARM:
         return unknown(start, "the two halves of the recording show different mounts: does it move on the rig?")
     gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
                for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
-    covariance = whole.estimate.covariance + (max(1.0, apart / 7) - 1.0) * whole.own
-    return replace(whole.estimate, covariance=covariance, adopted=gain > 0)
+    found = whole.estimate
+    more = max(0.0, apart / 7 - 1) * (found.covariance - found.shared)
+    return replace(found, covariance=found.covariance + more, adopted=gain > 0)
 
 
 def _cost(radar: Velocities, trajectory: Trajectory, mount: Mount) -> float:

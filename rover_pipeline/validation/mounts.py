@@ -104,7 +104,7 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
     options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
-    # The gyroscope that the trajectory was made with was calibrated before that, which its provenance tells.
+    # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
     found: Any = _section(_section(provenance, "measured"), "imu") if used else None
     if not found:
         instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from rover_pipeline.calibrate.imu_mount import imu_mount
-from rover_pipeline.calibrate.mounts import MountEstimate, changed, difference, prior_covariance, unknown
+from rover_pipeline.calibrate.mounts import MountEstimate, changed, combine, difference, prior_covariance, unknown
 from rover_pipeline.cli import main
 from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError
@@ -63,6 +64,14 @@ def test_recordings_add_what_each_of_them_shows(monkeypatch: pytest.MonkeyPatch,
     mount = find_mount("radar", RigOptions.parse({"radar": options.instances["radar_front"]["rig"]}), None)
     # 0.01 rad is an eighth of the prior's deviation, towards which the estimate is drawn.
     assert np.abs(difference(mount, changed(DECLARED, off))[[2, 3]]).max() < 1e-3 and mount.time_offset > 0.009
+
+
+def test_an_error_that_all_recordings_share_does_not_become_smaller_by_more_of_them() -> None:
+    common = np.diag([0.0, 0.0, 0.005**2, 0, 0, 0, 0])
+    one = shown(np.zeros(7)).estimate
+    many = [replace(one, covariance=one.covariance + common, shared=common)] * 100
+    whole = combine(DECLARED, many)
+    assert whole.sigma[3] == pytest.approx(0.001, rel=0.01) and whole.sigma[2] > 0.005
 
 
 def test_recordings_that_show_different_mounts_leave_the_declared_one(
