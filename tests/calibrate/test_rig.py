@@ -95,6 +95,14 @@ def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebo
     assert Config.parse({"rig": str(tmp_path / "rig.yaml")}).rig.radar is not None
 
 
+def test_without_a_lidar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("radar", "imu"):
+        (tmp_path / "hand" / name).mkdir(parents=True)
+        (tmp_path / "hand" / name / "meta.json").write_text("{}")
+    assert main(["calibrate", "rig", str(tmp_path / "hand"), "-o", str(tmp_path / "rig.yaml")]) == 1
+    assert "has no lidar" in capsys.readouterr().err and not (tmp_path / "rig.yaml").exists()
+
+
 def test_a_file_of_mounts_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("radar: {}\n")
     for name, said in (("bad.yaml", "no section `rig`"), ("none.yaml", "none.yaml")):
