@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export import rig as command
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.mounts import MountEstimate, changed, difference, prior_covariance, unknown
+from rover_pipeline.kinematics.mounts import MountEstimate, changed, combine, difference, prior_covariance, unknown
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
@@ -65,6 +66,14 @@ def test_recordings_add_what_each_of_them_shows(monkeypatch: pytest.MonkeyPatch,
     assert np.abs(difference(mount, changed(DECLARED, off))[[2, 3]]).max() < 1e-3 and mount.time_offset > 0.009
 
 
+def test_an_error_that_all_recordings_share_does_not_become_smaller_by_more_of_them() -> None:
+    common = np.diag([0.0, 0.0, 0.005**2, 0, 0, 0, 0])
+    one = shown(np.zeros(7)).estimate
+    many = [replace(one, covariance=one.covariance + common, shared=common)] * 100
+    whole = combine(DECLARED, many)
+    assert whole.sigma[3] == pytest.approx(0.001, rel=0.01) and whole.sigma[2] > 0.005
+
+
 def test_recordings_that_show_different_mounts_leave_the_declared_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +93,14 @@ def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebo
     assert stated["rotation_sigma_deg"] == [5.0] * 3 and stated["observed"] == []
     assert "17 frames are too few" in stated["remarks"]
     assert Config.parse({"rig": str(tmp_path / "rig.yaml")}).rig.radar is not None
+
+
+def test_without_a_lidar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("radar", "imu"):
+        (tmp_path / "hand" / name).mkdir(parents=True)
+        (tmp_path / "hand" / name / "meta.json").write_text("{}")
+    assert main(["calibrate", "rig", str(tmp_path / "hand"), "-o", str(tmp_path / "rig.yaml")]) == 1
+    assert "has no lidar" in capsys.readouterr().err and not (tmp_path / "rig.yaml").exists()
 
 
 def test_a_file_of_mounts_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -147,5 +164,5 @@ def test_a_wrong_rig_has_a_finding_on_the_page_and_is_put_right_by_one_command(t
     assert {each.place for each in said} == {"radar", "imu"} and all("yaw -3" in each.text for each in said)
     options = Config.parse({"rig": str(out)}).rig
     for name in ("radar", "imu"):
-        error = difference(find_mount(name, options, None), true[name])  # type: ignore[arg-type]
+        error = difference(find_mount(name, options, None), true[name])
         assert np.degrees(abs(error[2])) < 0.4 and np.abs(error[3:5]).max() < 0.03
