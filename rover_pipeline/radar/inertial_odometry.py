@@ -167,7 +167,7 @@ def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str,
             "velocities_used": counts[name][0],
             "velocities_doubted": counts[name][1],
             "scale_error": round(float(errors[0]), 4),
-            "turned_deg": np.degrees(errors[1:]).round(2).tolist(),
+            "turned_deg": np.degrees(-errors[1:]).round(2).tolist(),  # from its pose in `rig`
             "error_sd": sigma.round(4).tolist(),
         }
         for name, errors, sigma in zip(counts, common.errors, common.sigma, strict=True)
@@ -180,12 +180,13 @@ def _contradictions(outside: list[str], names: list[str], common: Common) -> lis
     found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and name not in outside:
-            turn = ", ".join(f"{each:.1f}" for each in np.degrees(errors[1:]))
+            turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:]))
             found.append(
-                f"{name}: contradicts the other radars and the IMU as if it were turned by ({turn}) degrees about its "
-                f"front, left and up, and its speeds were {errors[0]:+.1%} off, which is taken for its own error"
+                f"{name}: contradicts the other radars and the IMU, as if it were turned from its pose in `rig` by "
+                f"({turn}) degrees about its front, left and up, and its speeds {errors[0]:+.1%} off, which is taken "
+                "for its own error"
             )
-    return [f"{line}; is its pose in `rig` right?" for line in found]
+    return [f"{line}; are its pose and the IMU's right?" for line in found]
 
 
 def _why_none(result: Estimate, count: int, options: RadarOdometryOptions) -> str:
