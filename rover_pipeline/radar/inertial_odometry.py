@@ -62,7 +62,7 @@ def radar_odom(
         The channels of the table, and where there are several radars `vel_cov`. `valid` = 0 where velocity or tilt are
         not known well enough, and before and after the measurements of the IMU.
     """
-    mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
+    imu_mount = find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
     good &= True if imu_valid is None else imu_valid != 0
@@ -90,12 +90,9 @@ def radar_odom(
     result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
     channels = _channels(result, (mount, imu_mount), -frame.middle)
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
-    believed = [weight > 0.5 for weight in result.weights]
-    doubted = [~each & radar.known for each, radar in zip(believed, (own, *further), strict=True)]
-    counts = {
-        name: (int(used.sum()), int(not_used.sum()))
-        for name, used, not_used in zip(radars, believed, doubted, strict=True)
-    }
+    believed = [int((weight > 0.5).sum()) for weight in result.weights]
+    known = [int(each.known.sum()) for each in (own, *further)]
+    counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
     used, doubts = map(sum, zip(*counts.values(), strict=True))
     contradicted = doubts > TUNING.contradicted * max(used + doubts, 1)
     if contradicted:
@@ -124,7 +121,7 @@ def radar_odom(
         recorded = given[name].get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
-    if others is not None:  # which may be none that has velocities
+    if others is not None:  # of which none may have velocities
         channels.setdefault("vel_cov", np.full((recording.count, 3, 3), np.nan, "f4"))
     if result.common is not None:
         measured |= _of_each(counts, result.common)
@@ -153,9 +150,8 @@ def _contradicting(
     found = []
     for name, each in radars.items():
         theirs = options.model_copy(update={"vertical": each.vertical, "pitch": each.pitch})
-        result = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs)
-        doubted = (result.motion.weight <= 0.5)[each.known]
-        if doubted.sum() > TUNING.contradicted * len(doubted):
+        weight = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs).motion.weight
+        if (weight[each.known] <= 0.5).sum() > TUNING.contradicted * each.known.sum():
             found.append(name)
     return found
 
@@ -287,8 +283,9 @@ def estimate(
     swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
     factors = [_as_factor(each, nodes, rates, mounts[1], swing) for each, swing in zip(radars, swings, strict=True)]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
-    prior = float(vertical_sigma(np.nan_to_num(vel[0]), options.vertical, options.pitch))
-    sees = max(float(each.information[:, 2, 2].max()) for each in factors) * prior**2 > 1
+    beforehand = vertical_sigma(vel, options.vertical, options.pitch)
+    prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
+    sees = max(float(each.information[:, 2, 2].max(initial=0.0)) for each in factors) * prior**2 > 1
     motion, weights, common = smooth(first, imu, factors, *([] if sees else [prior]))
     at, longest = factors[0].at, imu.longest
     if others:
