@@ -336,10 +336,10 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     for n in range(1, len(inverses)):
         gain = matmul(above[n - 1].T, inverses[n - 1])
         inverses[n] = inv(inverses[n] - matmul(gain, above[n - 1]))
-    solution = _substituted(inverses, above, found.right)
     if not found.below.size:
-        return solution, found.below, inverses, found.border, found.corner
-    spread = _substituted(inverses, above, found.border)
+        return _substituted(inverses, above, found.right), found.below, inverses, found.border, found.corner
+    solved = _substituted(inverses, above, np.concatenate([found.right[..., None], found.border], axis=2))
+    solution, spread = solved[..., 0], solved[..., 1:]
     cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
     common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
