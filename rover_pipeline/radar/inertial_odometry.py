@@ -25,7 +25,7 @@ from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNo
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
-from rover_pipeline.numerics.linear import eigvalsh, matmul
+from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.factor_graph import Common, RadarVelocities, Smoothed, smooth, without_prior
@@ -303,7 +303,8 @@ def estimate(
     # The variance of the tilt is that of the rotation but for the part about the vertical.
     vertical, turns = motion.rot[:, 2], motion.cov[:, :3, :3]
     tilt = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
-    valid = (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
+    valid = np.full(count, common is None or common.settled)
+    valid &= (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
     broken = np.flatnonzero((longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))
@@ -352,6 +353,10 @@ def _as_factor(
         common = TUNING.scale_error if rows else TUNING.scale_error_level
         # An error of the scale is in each frame's covariance as one of its own.
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
+        known = radar.known & np.isfinite(cov).all(axis=(1, 2))
+        values, axes = eigh(cov[known])  # what is left must be a covariance
+        values = np.maximum(values, TUNING.min_velocity_sd**2)[:, None]
+        cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
     measured, information = without_prior(cov, radar.vel, vertical)
