@@ -62,7 +62,7 @@ class Common(NamedTuple):
         errors: f8 (K, 4), of the scale, and rotation vectors, from the true to the stated frame of the radar, rad.
         sigma: f8 (K, 4), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
-        birge: the errors over what was assumed, squared, in all that velocities say of them (Birge's ratio).
+        birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
         settled: whether the last step of the solution was smaller than what it leaves open.
     """
 
@@ -159,17 +159,20 @@ def smooth(
     if not common.size:
         return state._replace(cov=cov), found.weights, None
     sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
-    # What the errors are over what they may be (Birge's ratio): where radars contradict each other, all are doubted.
-    freedoms = float((1 - sigma**2 * precision).sum())  # a rig that stands still shows none
-    birge = float((common.ravel() ** 2 * precision).sum()) / max(freedoms, 1.0)
-    own = own * max(birge, 1.0)
+    # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
+    # them is wrong is as uncertain. A rig that stands still shows none.
+    squares, freedoms = common.ravel() ** 2 * precision, 1 - sigma**2 * precision
+    of_kind = [each.reshape(common.shape).sum(axis=0) for each in (squares, freedoms)]
+    birge = of_kind[0] / np.maximum(of_kind[1], 1.0)
+    wider = np.tile(np.sqrt(np.maximum(birge, 1.0)), len(radars))
+    own = own * np.outer(wider, wider)
     for part in blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
     is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
     settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
-    errors = Common(common, sigma.reshape(common.shape), is_wrong, birge, settled)
+    errors = Common(common, sigma.reshape(common.shape), is_wrong, float(birge.max()), settled)
     return state._replace(cov=cov), found.weights, errors
 
 
