@@ -19,8 +19,8 @@ class PosesSection(Options):
     )
     odometry: Literal["lidar", "radar"] = Field(
         "lidar",
-        description="The trajectory that poses are of: lidar = `_odom`; radar = `_radar_odom`, for rigs without a "
-        "lidar, and where it sees nothing.",
+        description="The trajectory that poses are of: lidar = `_odom`, or `_radar_odom` where a recording has no "
+        "lidar; radar = `_radar_odom`, also where a lidar sees nothing.",
     )
     smoothed: bool = Field(
         True,

@@ -62,13 +62,15 @@ class Common(NamedTuple):
         errors: f8 (K, 4), of the scale, and rotation vectors, from the true to the stated frame of the radar, rad.
         sigma: f8 (K, 4), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
-        birge: the errors over what was assumed, squared, in all that velocities say of them (Birge's ratio).
+        birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
+        settled: whether the last step of the solution was smaller than what it leaves open.
     """
 
     errors: np.ndarray
     sigma: np.ndarray
     is_wrong: np.ndarray
     birge: float
+    settled: bool
 
 
 class Smoothed(NamedTuple):
@@ -140,13 +142,15 @@ def smooth(
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
     state, common = _first_guess(rot, imu, radars), np.zeros((len(radars), 4 if radars[0].common else 0))
-    for _ in range(_ITERATIONS):
-        found = _equations(state, imu, radars, common, rot, vertical)
+    for number in range(_ITERATIONS):
+        # Several radars that contradict one another would all be doubted at the first guess.
+        robust = number > 1 or not common.size
+        found = _equations(state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
         state, common = state.moved(step), np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         del found  # it is kilobytes for each state, and the next one is made before it goes
-        if np.abs(step).max() < _SMALL_STEP:
+        if robust and np.abs(step).max() < _SMALL_STEP:
             break
     found = _equations(state, imu, radars, common, rot, vertical)
     _, _, cov, spread, own = _solved(found)
@@ -157,16 +161,21 @@ def smooth(
     if not common.size:
         return state._replace(cov=cov), found.weights, None
     sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
-    # What the errors are over what they may be (Birge's ratio): where radars contradict each other, all are doubted.
-    freedoms = float((1 - sigma**2 * precision).sum())  # a rig that stands still shows none
-    birge = float((common.ravel() ** 2 * precision).sum()) / max(freedoms, 1.0)
-    own = own * max(birge, 1.0)
+    # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
+    # them is wrong is as uncertain. A rig that stands still shows none.
+    squares, freedoms = common.ravel() ** 2 * precision, 1 - sigma**2 * precision
+    of_kind = [each.reshape(common.shape).sum(axis=0) for each in (squares, freedoms)]
+    birge = of_kind[0] / np.maximum(of_kind[1], 1.0)
+    wider = np.tile(np.sqrt(np.maximum(birge, 1.0)), len(radars))
+    own = own * np.outer(wider, wider)
     for part in blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
     is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
-    return state._replace(cov=cov), found.weights, Common(common, sigma.reshape(common.shape), is_wrong, birge)
+    settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
+    errors = Common(common, sigma.reshape(common.shape), is_wrong, float(birge.max()), settled)
+    return state._replace(cov=cov), found.weights, errors
 
 
 def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
@@ -217,6 +226,8 @@ def _equations(
     common: np.ndarray,
     first: np.ndarray,
     vertical: float,
+    *,
+    robust: bool = True,
 ) -> _Equations:
     count, size = len(state.rot), common.size
     diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
@@ -230,9 +241,9 @@ def _equations(
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
     found = _Equations(diagonal, above, np.zeros((count, 15, size)), np.zeros((size, size)), right, np.zeros(size), [])
     for number, radar in enumerate(radars):
-        found.weights.append(_add_velocities(found, state, radar, number, common[number]))
+        found.weights.append(_add_velocities(found, state, radar, number, common[number], robust=robust))
     if size:
-        precision = _precision(radars, common)
+        precision = _precision(radars, common * robust)
         found.corner[range(size), range(size)] += precision
         found.below[:] -= precision * common.ravel()
 
@@ -256,7 +267,7 @@ def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndar
 
 
 def _add_velocities(
-    found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray
+    found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray, *, robust: bool
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     into, rotation = np.swapaxes(state.rot[radar.at], 1, 2), radar.rotation.T
@@ -267,6 +278,7 @@ def _add_velocities(
         change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
         error, changed = error + matmul(predicted, change.T), rotation + matmul(change, rotation)
     weight = radar.known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / OUTLIER**2)
+    weight = weight if robust else radar.known.astype("f8")
     columns = slice(4 * number, 4 * number + 4)
     for part in blocks(len(error), AT_ONCE):
         jacobian, at = np.zeros((part.stop - part.start, 3, 15)), radar.at[part]
@@ -338,10 +350,10 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     for n in range(1, len(inverses)):
         gain = matmul(above[n - 1].T, inverses[n - 1])
         inverses[n] = inv(inverses[n] - matmul(gain, above[n - 1]))
-    solution = _substituted(inverses, above, found.right)
     if not found.below.size:
-        return solution, found.below, inverses, found.border, found.corner
-    spread = _substituted(inverses, above, found.border)
+        return _substituted(inverses, above, found.right), found.below, inverses, found.border, found.corner
+    solved = _substituted(inverses, above, np.concatenate([found.right[..., None], found.border], axis=2))
+    solution, spread = solved[..., 0], solved[..., 1:]
     cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
     common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov

@@ -25,7 +25,7 @@ from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNo
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
-from rover_pipeline.numerics.linear import eigvalsh, matmul
+from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.factor_graph import Common, RadarVelocities, Smoothed, smooth, without_prior
@@ -62,7 +62,7 @@ def radar_odom(
         The channels of the table, and where there are several radars `vel_cov`. `valid` = 0 where velocity or tilt are
         not known well enough, and before and after the measurements of the IMU.
     """
-    mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
+    imu_mount = find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
@@ -91,12 +91,9 @@ def radar_odom(
     result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
     channels = _channels(result, (mount, imu_mount), -frame.middle)
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
-    believed = [weight > 0.5 for weight in result.weights]
-    doubted = [~each & radar.known for each, radar in zip(believed, (own, *further), strict=True)]
-    counts = {
-        name: (int(used.sum()), int(not_used.sum()))
-        for name, used, not_used in zip(radars, believed, doubted, strict=True)
-    }
+    believed = [int((weight > 0.5).sum()) for weight in result.weights]
+    known = [int(each.known.sum()) for each in (own, *further)]
+    counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
     used, doubts = map(sum, zip(*counts.values(), strict=True))
     contradicted = doubts > TUNING.contradicted * max(used + doubts, 1)
     if contradicted:
@@ -125,7 +122,7 @@ def radar_odom(
         recorded = given[name].get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
-    if others is not None:  # which may be none that has velocities
+    if others is not None:  # of which none may have velocities
         channels.setdefault("vel_cov", np.full((recording.count, 3, 3), np.nan, "f4"))
     if result.common is not None:
         measured |= _of_each(counts, result.common)
@@ -159,9 +156,8 @@ def _contradicting(
     found = []
     for name, each in radars.items():
         theirs = options.model_copy(update={"vertical": each.vertical, "pitch": each.pitch})
-        result = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs)
-        doubted = (result.motion.weight <= 0.5)[each.known]
-        if doubted.sum() > TUNING.contradicted * len(doubted):
+        weight = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs).motion.weight
+        if (weight[each.known] <= 0.5).sum() > TUNING.contradicted * each.known.sum():
             found.append(name)
     return found
 
@@ -173,7 +169,7 @@ def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str,
             "velocities_used": counts[name][0],
             "velocities_doubted": counts[name][1],
             "scale_error": round(float(errors[0]), 4),
-            "turned_deg": np.degrees(errors[1:]).round(2).tolist(),
+            "turned_deg": np.degrees(-errors[1:]).round(2).tolist(),  # from its pose in `rig`
             "error_sd": sigma.round(4).tolist(),
         }
         for name, errors, sigma in zip(counts, common.errors, common.sigma, strict=True)
@@ -186,12 +182,13 @@ def _contradictions(outside: list[str], names: list[str], common: Common) -> lis
     found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and name not in outside:
-            turn = ", ".join(f"{each:.1f}" for each in np.degrees(errors[1:]))
+            turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:]))
             found.append(
-                f"{name}: contradicts the other radars and the IMU as if it were turned by ({turn}) degrees about its "
-                f"front, left and up, and its speeds were {errors[0]:+.1%} off, which is taken for its own error"
+                f"{name}: contradicts the other radars and the IMU, as if it were turned from its pose in `rig` by "
+                f"({turn}) degrees about its front, left and up, and its speeds {errors[0]:+.1%} off, which is taken "
+                "for its own error"
             )
-    return [f"{line}; is its pose in `rig` right?" for line in found]
+    return [f"{line}; are its pose and the IMU's right?" for line in found]
 
 
 def _why_none(result: Estimate, count: int, options: RadarOdometryOptions) -> str:
@@ -292,8 +289,9 @@ def estimate(
     swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
     factors = [_as_factor(each, nodes, rates, mounts[1], swing) for each, swing in zip(radars, swings, strict=True)]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
-    prior = float(vertical_sigma(np.nan_to_num(vel[0]), options.vertical, options.pitch))
-    sees = max(float(each.information[:, 2, 2].max()) for each in factors) * prior**2 > 1
+    beforehand = vertical_sigma(vel, options.vertical, options.pitch)
+    prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
+    sees = max(float(each.information[:, 2, 2].max(initial=0.0)) for each in factors) * prior**2 > 1
     motion, weights, common = smooth(first, imu, factors, *([] if sees else [prior]))
     at, longest = factors[0].at, imu.longest
     if others:
@@ -311,7 +309,8 @@ def estimate(
     # The variance of the tilt is that of the rotation but for the part about the vertical.
     vertical, turns = motion.rot[:, 2], motion.cov[:, :3, :3]
     tilt = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
-    valid = (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
+    valid = np.full(count, common is None or common.settled)
+    valid &= (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
     broken = np.flatnonzero((longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))
@@ -360,6 +359,10 @@ def _as_factor(
         common = TUNING.scale_error if rows else TUNING.scale_error_level
         # An error of the scale is in each frame's covariance as one of its own.
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
+        known = radar.known & np.isfinite(cov).all(axis=(1, 2))
+        values, axes = eigh(cov[known])  # what is left must be a covariance
+        values = np.maximum(values, TUNING.min_velocity_sd**2)[:, None]
+        cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
     measured, information = without_prior(cov, radar.vel, vertical)

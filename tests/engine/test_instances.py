@@ -200,6 +200,8 @@ def test_several_radars_and_an_imu_give_one_trajectory_and_the_poses_of_all_wher
     capsys.readouterr()
     run_step(step, trace, "_radar_odom", Request(options={"others": {"radar_left": {"rig": {"radar": turned}}}}))
     assert "_radar_odom: radar_left: contradicts the other radars" in capsys.readouterr().err
+    made = read_provenance(trace / "_radar_odom")
+    assert made and abs(made["measured"]["others"]["radar_left"]["turned_deg"][2] + 5) < 2
 
 
 def test_messages_of_steps_name_the_sensor_and_not_its_type() -> None:

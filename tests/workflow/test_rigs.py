@@ -114,3 +114,27 @@ def test_every_sensor_gives_its_results_in_one_run_and_the_next_run_has_nothing_
         file.write(b"\1\1")
     changed = snakemake(tmp_path, tmp_path / "all", "-n", config={"outputs": "radar_points,lidar_image,sync"})
     assert "front_points: 1 of 2 recordings" in changed.stderr and "lidar_image:" not in changed.stderr
+
+
+def test_the_odometry_of_several_radars_is_one_output_and_is_given_the_options_of_each(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    own = {"front": {"velocity": {"vertical": 0.5}, "rig": {"translation": [1, 0, 0]}}}
+    flow = Flow({"traces": str(trace), "rig": {"radar": {"translation": [0, 0, 2]}}, "instances": own})
+    flow.makes("_radar_odom")
+    wildcards = SimpleNamespace(trace=str(trace).lstrip("/"), product="radar_odom")
+    options = json.loads(flow.step_options(wildcards))["options"]
+    assert options["rig"]["radar"]["translation"] == [0.0, 0.0, 2.0] and options["vertical"] == 0.2
+    assert list(options["others"]) == ["front"] and options["others"]["front"]["vertical"] == 0.5
+    assert options["others"]["front"]["rig"]["radar"]["translation"] == [1.0, 0.0, 0.0]
+    plain = Flow({"traces": str(trace), "rig": {"radar": {"translation": [0, 0, 2]}}})
+    assert flow.makes("_radar_odom") != plain.makes("_radar_odom"), "other options are another stamp"
+    shutil.rmtree(trace / "front")
+    alone = Flow({"traces": str(trace)})
+    alone.makes("_radar_odom")
+    assert "others" not in json.loads(alone.step_options(wildcards))["options"]
+
+
+def test_a_run_says_what_it_leaves_out_for_want_of_a_lidar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("radar",))
+    asked(trace, outputs="all")
+    assert "has no lidar, of which lidar_image would be made" in capsys.readouterr().err
