@@ -43,7 +43,7 @@ from rover_pipeline.radar.tuning import TUNING
 #: more, rotations that are tried before, and the number of frames from which only every other one is used. Schedule.
 _HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 0.02, 15, 1e-6, 500, 8000
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
-#: states, and the duration of a scene, s. Noise: simulated walks and drives.
+#: states, and the duration of a scene, s. Tuned: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
 #: Medians of the chi-square distribution with three degrees of freedom, and its value that one in 100 true frames
 #: exceeds. Noise: chi square.
@@ -146,10 +146,12 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
     halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
     apart = agree(halves[0].estimate, halves[1].estimate)
     if chdtrc(7, apart) < FALSE_ALARM:
-        return unknown(start, "the two halves of the recording show different mounts: does it move on the rig?")
+        return unknown(start, "halves of the recording show different mounts: it moves on the rig, or they are too short")
     gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
                for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
     found = whole.estimate
+    if gain <= 0:
+        found = replace(found, remarks=("what one half of the recording shows is no better in the other half",))
     more = max(0.0, apart / 7 - 1) * (found.covariance - found.shared)
     return replace(found, covariance=found.covariance + more, adopted=gain > 0)
 

@@ -62,7 +62,7 @@ def radar_odom(
         The channels of the table, and where there are several radars `vel_cov`. `valid` = 0 where velocity or tilt are
         not known well enough, and before and after the measurements of the IMU.
     """
-    imu_mount = find_mount("imu", options.rig, config)
+    mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
@@ -84,7 +84,7 @@ def radar_odom(
     }
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     own, *further = radars.values()
-    mount, frame = own.mount, frames["radar"]
+    frame = frames["radar"]
     outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
     if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())

@@ -168,9 +168,9 @@ def test_several_radars_and_an_imu_give_one_trajectory_and_the_poses_of_all_wher
     simulate(trace, preset=usual.model_copy(update={"sensors": tuple(kept), "columns": 16}), seed=3, duration=5.0)
     for folder in ("lidar_top", "_truth"):  # nothing but radars and an IMU
         shutil.rmtree(trace / folder)
-    for sensor in ("radar_front", "radar_left"):
-        for step in ("points", "velocity"):
-            run_step(find_step(f"_radar_{step}"), trace, f"_{sensor}_{step}", Request())
+    for name in ("radar_front", "radar_left"):
+        for product in ("points", "velocity"):
+            run_step(find_step(f"_radar_{product}"), trace, f"_{name}_{product}", Request())
     run_step(find_step("_imu_filtered"), trace, "_imu_filtered", Request())
     assert instances("_radar_odom", Rig(trace)) == ["_radar_odom"]
     run_step(step := find_step("_radar_odom"), trace, "_radar_odom", Request())

@@ -31,7 +31,7 @@ def test_the_named_rig_has_the_positions_of_its_urdf_and_no_camera(section: Any)
     rig = rig_of(section)
     # Lidar 22 mm above the bottom of its plate, IMU 7 mm below it, radar 60 mm in front of it and 110 mm below.
     for sensor, below in (("radar", [0.06, 0, -0.11]), ("imu", [0, 0, -0.007])):
-        mount = find_mount(sensor, rig, None)  # type: ignore[arg-type]
+        mount = find_mount(sensor, rig, None)
         np.testing.assert_allclose(mount.translation, np.array(below) - [0, 0, 0.022], atol=1e-12)
         assert (mount.rotation == np.eye(3)).all() and mount.source == "iq1m" and mount.known
     camera = find_mount("camera", rig, None)
