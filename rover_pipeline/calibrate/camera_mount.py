@@ -60,22 +60,23 @@ _DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2)
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
 #: and of this much at least. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
-#: What no pair of a camera shows: errors of the lens and of the lidar, rad and m. Noise: principal points of calibrated
-#: lenses are good to half a pixel, elevations of beams to 0.05 degrees.
-_SYSTEMATIC = np.array([np.radians(0.05)] * 3 + [0.005] * 3)
+#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels. Noise: elevations of beams
+#: are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
+_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
 #: Kinds of outlines: right, left, lower and upper. Layout.
 _KINDS = 4
 #: Number of parameters: six of the mount, two of the beams. Layout.
 _PARAMETERS = 8
 #: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
 _RANGES, _PARTS = (12.0, 30.0), (4, 2)
-#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there.
-#: Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 3000
+#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
+#: and of a pair. Schedule.
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _POINTS = 20, 25, 3, 3000, 1000
 #: Share of right results that are refused because halves of the pairs disagree. Tuned: by hand.
 _REFUSED = 1e-3
-#: Minimum number of pairs, and of points on outlines. Tuned: by hand.
-_MIN_PAIRS, _MIN_POINTS = 2, 100
+#: Minimum number of pairs, of points on outlines, and of the score: with less, wrong maxima are as high as the right one.
+#: Tuned: lidar_camera_dgp.
+_MIN_PAIRS, _MIN_POINTS, _MIN_SCORE = 5, 100, 500.0
 
 
 class Pair(NamedTuple):
@@ -93,7 +94,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class _View:
-    """Points of outlines of a pair: f8 (N, 3) in the lidar frame, m; by how much one spacing more moves them; kind; range."""
+    """Points of outlines of a pair: f8 (N, 3) in the lidar frame, m; by how much a spacing moves them; kind; range."""
 
     lens: Lens
     grey: np.ndarray
@@ -159,7 +160,9 @@ def _outlines(pair: Pair, mount: Mount) -> _View:
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
         outward = (np.maximum(spacing - finest, 0) * rng / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
         found.append((xyz[good], outward[good], np.full(good.sum(), kind), rng[good]))
-    return _View(lens, grey.astype("f4"), *(np.concatenate(each) for each in zip(*found, strict=True)))
+    arrays = [np.concatenate(each) for each in zip(*found, strict=True)]
+    every = max(1, -(-len(arrays[0]) // _POINTS))
+    return _View(lens, grey.astype("f4"), *(each[::every] for each in arrays))
 
 
 def _surprise(gradient: np.ndarray) -> np.ndarray:
@@ -235,7 +238,7 @@ class _Score:
         for lens in dict.fromkeys(view.lens for view in views):
             numbers = [number for number, view in enumerate(views) if view.lens == lens]
             chosen = [views[number] for number in numbers]
-            edges = np.stack([_edges(view.grey, np.radians(blur) * lens.fx) for view in chosen])
+            edges = np.stack([_edges(view.grey, max(np.radians(blur) * lens.fx, 1.0)) for view in chosen])
             counts = [len(view.kind) for view in chosen]
             names = ("point", "outward", "kind", "range")
             arrays = (np.concatenate([getattr(view, name) for view in chosen]) for name in names)
@@ -257,7 +260,7 @@ class _Score:
         self.share, self.slope = np.full(_KINDS, 0.3), 0.3
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in the picture (N, 2)."""
+        """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in it (N, 2)."""
         first, second, third = zip(*(_sample(part, state, slopes) for part in self.parts), strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
@@ -316,6 +319,12 @@ class _Score:
 def _part(place: np.ndarray, count: int) -> np.ndarray:
     """The part of the picture, of `count` equal ones, in which a place is, from 0 to 1."""
     return np.clip(np.nan_to_num(place) * count, 0, count - 1).astype("i8")
+
+
+def _number(points: _Points, state: _State) -> np.ndarray:
+    """The number of the part of the picture in which points are, in rows of columns."""
+    places = _sample(points, state, False)[2]
+    return _part(places[:, 0], _PARTS[0]) * _PARTS[1] + _part(places[:, 1], _PARTS[1])
 
 
 def _grouped(each: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -421,7 +430,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     """The mount that lays the outlines in sweeps on the edges of pictures.
 
     Args:
-        pairs: sweeps and pictures, of several places if possible.
+        pairs: sweeps and pictures of different places; pairs of one place would be counted as if they were different.
         start: the declared mount, at most 5 degrees and 20 cm off.
 
     Returns:
@@ -445,8 +454,10 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     views = [view for view in (_outlines(pair, modes[0][0].mount) for pair in pairs) if len(view.kind)]
     final = _Score(views, _BLURS[-1])
     whole, apart = problem.result(final, modes[:1], scale), []
+    if not final.value(whole.state) > _MIN_SCORE:
+        return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
     for odd in (0, 1):
-        half = final.only(lambda part, odd=odd: _part(_sample(part, modes[0][0], False)[2][:, 0], _PARTS[0]) % 2 == odd)
+        half = final.only(lambda points, odd=odd: _number(points, modes[0][0]) // _PARTS[1] % 2 == odd)
         apart.append(problem.result(half, modes, scale))
     error = apart[0].state.seen_from(apart[1].state.mount)[:6]
     square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:6, :6], error)))
@@ -460,4 +471,5 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     state = whole.state
     full = prior.copy()
     full[:6, :6] = covariance[:6, :6] + np.diag(_SYSTEMATIC**2)
+    full[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
     return MountEstimate(state.mount, full, prior)

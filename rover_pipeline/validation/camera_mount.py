@@ -15,6 +15,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
@@ -23,11 +24,13 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
 #: Pictures of a recording that are looked at. Schedule.
-_PICTURES = 16
+_PICTURES = 12
+#: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
+_APART, _TURN = 2.0, 0.3
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
-    """Pictures at equal distances in time, each with the nearest sweep as the lidar would see it at that instant.
+    """Pictures of different places, each with the nearest sweep as the lidar would see it at that instant.
 
     Raises:
         RoverError: a sensor is damaged, or the camera has no intrinsics.
@@ -44,7 +47,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
     times = corrected("camera", ts, ts, options.times) + declared.time_offset
     states, known = motion.trajectory.at(times)
-    usable = np.flatnonzero(known)
+    usable = _different(np.flatnonzero(known), states)
     pairs = []
     for number in usable[np.unique(np.linspace(0, len(usable) - 1, pictures).astype("i8"))] if len(usable) else ():
         middle = stamps + reader.begin + reader.duration / 2
@@ -62,6 +65,17 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         picture = video.read(int(number), int(number) + 1)[0]
         pairs.append(Pair(xyz[returned], cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), lens))
     return pairs
+
+
+def _different(numbers: np.ndarray, states: State) -> np.ndarray:
+    """The pictures, of those that are numbered, from which the lidar moved or turned away since the one before."""
+    chosen: list[int] = []
+    for number in numbers.tolist():
+        turn = log(matmul(states.rot[chosen[-1]].T, states.rot[number])[None])[0] if chosen else np.zeros(3)
+        way = states.pos[number] - states.pos[chosen[-1]] if chosen else np.zeros(3)
+        if not chosen or np.hypot.reduce(way) > _APART or np.hypot.reduce(turn) > _TURN:
+            chosen.append(number)
+    return np.array(chosen, "i8")
 
 
 def camera_mount(trace: Path, camera: str, declared: Mount) -> MountEstimate:
