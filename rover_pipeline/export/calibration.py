@@ -1,7 +1,7 @@
 """Where the sensors of a recording are and what its lenses are, in the files of other programs.
 
-Poses are those of `rig` that the results were made with, in the lidar's frame. Cameras have the axes of pictures (right,
-down, ahead) in all of these files, other sensors front-left-up.
+Poses are those of `rig` that the results were made with, in the lidar's frame. Cameras have the axes of pictures
+(right, down, ahead) in all of these files, other sensors front-left-up.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     options, lidar, metadata = clock_options(trace), Sensor(trace / name), read_text(trace / name / rig.sidecar(name))
     reader = lidar_reader(metadata, options.ts_reference)
     motion = reader.motion(whole_sensor(trace / "_odom", *State._fields), options.times)
-    channels = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
+    channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
     lens, video = camera_lens(trace, camera), Trace(trace).source(camera, "video.avi").channel("video.avi")
     source = Trace(trace).sensor(camera)
@@ -55,7 +55,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         index = motion.trajectory.index(stamps[sweep])
         if index is None or abs(middle[sweep] - times[number]) > reader.period:
             continue
-        stored = {each: lidar.channel(each).read(sweep, sweep + 1)[0] for each in channels}
+        stored: dict[str, np.ndarray] = {each: lidar.channel(each).read(sweep, sweep + 1)[0] for each in channels}
         if "rng" in stored:
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)

@@ -132,4 +132,8 @@ def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 #: What estimates the mount of a sensor, by its type. Layout.
-ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {"radar": _radar, "imu": _imu, "camera": _camera}
+ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {
+    "radar": _radar,
+    "imu": _imu,
+    "camera": _camera,
+}
