@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import log, nearest
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
+
+#: Deviations of rotation, rad, and time offset, s, that no residual shows: the lidar's rates are off alike.
+#: Noise: simulated rides.
+_FLOOR = np.array([np.radians(0.03)] * 3 + [1e-4])
 
 
 def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) -> MountEstimate:
@@ -26,7 +31,7 @@ def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) ->
         return unknown(declared, str(found["reason"]))
     information, gradient = np.zeros((7, 7)), np.zeros(7)
     sigma = np.append(np.radians(found["rotation_sigma_deg"]), found["offset_sigma_ms"] / 1e3)
-    sigma = np.maximum(sigma, [np.radians(5e-4)] * 3 + [5e-6])  # as they are rounded
+    sigma = np.maximum(sigma, _FLOOR / 10)  # they are rounded
     turn = log(matmul(nearest(np.array(found["rotation_lidar_from_imu"])), declared.rotation.T)[None])[0]
     # A given rotation was a measurement too, which the prior repeats, unless the motion contradicts it.
     given = declared.known and np.linalg.norm(turn, axis=0) < 3 * MOUNT_SIGMA
@@ -40,4 +45,7 @@ def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) ->
         shown = inv(level.arm_cov)
         information[3:6, 3:6] = shown - inv(ARM_PRIOR)
         gradient[3:6] = matmul(shown, level.arm) - matmul(information[3:6, 3:6], declared.translation)
-    return with_prior(declared, prior_covariance(declared), information, gradient)
+    found_mount = with_prior(declared, prior_covariance(declared), information, gradient)
+    shared = np.zeros((7, 7))
+    shared[places, places] = _FLOOR**2
+    return replace(found_mount, covariance=found_mount.covariance + shared, shared=shared)

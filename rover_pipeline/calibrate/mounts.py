@@ -7,7 +7,7 @@ a time, s. The true mount is exp(r) R, the translation plus its error, and the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,8 @@ class MountEstimate:
         prior: f8 (7, 7), covariance of the mount from which it starts.
         remarks: sentences for people.
         adopted: whether it is better than the declared mount where it was not fitted.
+        shared: f8 (7, 7), the part of the covariance that all recordings of the sensor share, so that more of them do
+            not make it smaller.
     """
 
     mount: Mount
@@ -53,6 +55,7 @@ class MountEstimate:
     prior: np.ndarray
     remarks: tuple[str, ...] = ()
     adopted: bool = True
+    shared: np.ndarray = field(default_factory=lambda: np.zeros((7, 7)))
 
     @property
     def sigma(self) -> np.ndarray:
@@ -141,13 +144,14 @@ def combine(start: Mount, estimates: Sequence[MountEstimate]) -> MountEstimate:
         return estimates[0]
     prior = estimates[0].prior
     before = inv(prior)
-    shown = [inv(each.covariance) for each in estimates]
+    shown = [inv(each.covariance - each.shared) for each in estimates]
+    shared = np.mean([each.shared for each in estimates], axis=0)
     information = np.sum([each - before for each in shown], axis=0)
     terms = [matmul(each, difference(start, its.mount)) for each, its in zip(shown, estimates, strict=True)]
     found = with_prior(start, prior, information, np.sum(terms, axis=0))
     remarks = tuple(dict.fromkeys(text for each in estimates for text in each.remarks))
     adopted = any(each.adopted for each in estimates)
-    return MountEstimate(found.mount, found.covariance, prior, remarks, adopted)
+    return MountEstimate(found.mount, found.covariance + shared, prior, remarks, adopted, shared)
 
 
 def compare(declared: Mount, estimate: MountEstimate, tolerance: np.ndarray = TOLERANCE) -> Deviation:
@@ -168,6 +172,6 @@ def compare(declared: Mount, estimate: MountEstimate, tolerance: np.ndarray = TO
 
 
 def agree(first: MountEstimate, second: MountEstimate) -> float:
-    """The squared difference of two estimates from the same start, over its covariance: that of seven numbers."""
-    error = difference(first.mount, second.mount)
-    return float(matmul(error, solve(first.covariance + second.covariance, error)))
+    """The squared difference of two estimates from one start, over its covariance: that of seven numbers."""
+    error, covariance = difference(first.mount, second.mount), first.covariance + second.covariance
+    return float(matmul(error, solve(covariance - first.shared - second.shared, error)))

@@ -2,10 +2,11 @@
 
 A radar at p in the lidar frame, with the rotation R, whose stamps need an offset, measures at its time t
 
-    v = R' (u(t + offset) + w(t + offset) x p),
+    v = (1 + s) R' (u(t + offset) + w(t + offset) x p),
 
-with the lidar's velocity u and angular velocity w in its own frame. Speed shows two of three angles, turns show the
-lever arm, and changes of the motion show the offset.
+with the lidar's velocity u and angular velocity w in its own frame, and a small stretch s of all speeds, whose
+deviation `_radar_velocity` knows. Speed shows two of three angles, turns show the lever arm, and changes of the motion
+show the offset.
 
 The covariance has two parts. Errors that change are seen in the residuals: White's sandwich over windows of a second.
 Errors that all frames share, such as those of the array, or those of a scene, such as of echoes that the ground
@@ -36,10 +37,11 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
+from rover_pipeline.radar.tuning import TUNING
 
 #: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
-#: more, and rotations that are tried before. Schedule.
-_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS = 0.02, 15, 1e-7, 500
+#: more, rotations that are tried before, and the number of frames from which only every other one is used. Schedule.
+_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 0.02, 15, 1e-6, 500, 8000
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Noise: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
@@ -69,37 +71,42 @@ class RadarFit(NamedTuple):
     """A mount that was fitted.
 
     Attributes:
-        estimate: see there; own: f8 (7, 7), its covariance without errors that all frames share.
+        estimate: see there.
         used: number of frames that agree with it; compared: of frames that were compared.
         scale: squared residuals over what the frames state.
     """
 
     estimate: MountEstimate
-    own: np.ndarray
     used: int
     compared: int
     scale: float
 
 
-def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray) -> RadarFit:
+def fit(
+    radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None
+) -> RadarFit:
     """The mount that explains the velocities best.
 
     Args:
         trajectory: of the lidar, estimated without the radar.
         start: the declared mount; prior: f8 (7, 7), covariance of its error.
+        near: where the iteration begins; None = all rotations are tried.
     """
-    information = inv(prior)
-    mount = _turned(radar, trajectory, start, information)
+    information, stretch = np.diag([0.0] * 7 + [TUNING.scale_error**-2]), 0.0
+    information[:7, :7] = inv(prior)
+    mount = near or _turned(radar, trajectory, start, information)
     for _ in range(_ITERATIONS):
-        rows = _rows(radar, trajectory, mount)
+        rows = _rows(radar, trajectory, mount, stretch)
         scale = _scale(rows.square)
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.square / (scale * _RARE)))
         pull = np.einsum("k,kai,kab->kib", weight, rows.slope, rows.information)
         gradients = np.einsum("kib,kb->ki", pull, rows.residual)
         normal = information + np.einsum("kib,kbj->ij", pull, rows.slope)
-        step = solve(normal, gradients.sum(axis=0) + matmul(information, difference(mount, start)))
-        mount = changed(mount, step * min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9)))
+        away = np.append(difference(mount, start), -stretch)
+        step = solve(normal, gradients.sum(axis=0) + matmul(information, away))
+        step *= min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9))
+        mount, stretch = changed(mount, step[:7]), stretch + step[7]
         if np.abs(step).max() < _SMALL_STEP:
             break
     frames = len(rows.times)
@@ -115,8 +122,8 @@ def fit(radar: Velocities, trajectory: Trajectory, start: Mount, prior: np.ndarr
     covariance += _SHARED**2 * matmul(shares, stated, np.swapaxes(shares, 2, 3)).sum(axis=(0, 1))
     whole = shares.sum(axis=0)
     shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)
-    estimate = MountEstimate(mount, covariance + shared, prior)
-    return RadarFit(estimate, covariance, int((rows.square <= _RARE).sum()), frames, scale)
+    estimate = MountEstimate(mount, (covariance + shared)[:7, :7], prior, shared=shared[:7, :7])
+    return RadarFit(estimate, int((rows.square <= _RARE).sum()), frames, scale)
 
 
 def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountEstimate:
@@ -126,6 +133,8 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         start: the declared mount.
     """
     prior = prior_covariance(start)
+    known = np.flatnonzero(trajectory.at(radar.times, start)[1])
+    radar = radar.select(known[:: 1 + len(known) // _MANY])
     whole = fit(radar, trajectory, start, prior)
     if whole.compared < 6 * len(prior):  # three for each unknown in each half
         return unknown(start, f"{whole.compared} frames with a velocity beside a pose are too few")
@@ -134,15 +143,15 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
         return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
     middle = np.median(radar.times)
     parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
-    halves = [fit(each, trajectory, start, prior) for each in parts]
-    first, second = (replace(each.estimate, covariance=each.own) for each in halves)
-    apart = agree(first, second)
+    halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
+    apart = agree(halves[0].estimate, halves[1].estimate)
     if chdtrc(7, apart) < FALSE_ALARM:
         return unknown(start, "the two halves of the recording show different mounts: does it move on the rig?")
     gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
                for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
-    covariance = whole.estimate.covariance + (max(1.0, apart / 7) - 1.0) * whole.own
-    return replace(whole.estimate, covariance=covariance, adopted=gain > 0)
+    found = whole.estimate
+    more = max(0.0, apart / 7 - 1) * (found.covariance - found.shared)
+    return replace(found, covariance=found.covariance + more, adopted=gain > 0)
 
 
 def _cost(radar: Velocities, trajectory: Trajectory, mount: Mount) -> float:
@@ -154,7 +163,8 @@ class _Rows(NamedTuple):
     """K frames beside the motion of the lidar.
 
     Attributes:
-        residual: f8 (K, 3), m/s, radar's frame; slope: f8 (K, 3, 7), of the predicted velocity by the mount's error.
+        residual: f8 (K, 3), m/s, radar's frame.
+        slope: f8 (K, 3, 8), of the predicted velocity by the mount's error, and by the stretch.
         moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
         information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
     """
@@ -168,7 +178,7 @@ class _Rows(NamedTuple):
     square: np.ndarray
 
 
-def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount) -> _Rows:
+def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: float = 0.0) -> _Rows:
     clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
     states = [trajectory.at(radar.times + shift, clock) for shift in (0.0, -_HALF_S, _HALF_S)]
     known = np.all([each[1] for each in states], axis=0)
@@ -178,9 +188,10 @@ def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount) -> _Rows:
         for each, _ in states
     )
     change = (after - before) / (2 * _HALF_S)
-    slope = matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), change[:, :, None]], axis=2))
+    columns = [skew(moved), skew(turn), change[:, :, None], moved[:, :, None]]
+    slope = matmul(mount.rotation.T, np.concatenate(columns, axis=2))
     vel, information = radar.vel[known], radar.information[known]
-    residual = vel - matmul(moved, mount.rotation)
+    residual = vel - (1 + stretch) * matmul(moved, mount.rotation)
     return _Rows(residual, slope, moved, vel, radar.times[known], information, _square(residual, information))
 
 

@@ -268,7 +268,7 @@ class _Opener:
             if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
                 raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
             self.fingerprints[reference] = self.take_state(reference, path)
-            if reference == CONFIG:
+            if reference == CONFIG and REFERENCE not in self.roles:
                 texts[argument] = as_types(texts[argument], self.roles)
         return texts
 

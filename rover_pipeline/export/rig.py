@@ -57,6 +57,8 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
     traces = list(locate_traces(list(entries), Path.cwd(), None))
     shown: dict[str, list[tuple[Path, Shown]]] = {}
     for trace in traces:
+        if not Rig(trace).of("lidar"):
+            raise FormatError(f"{trace}: has no lidar, beside whose motion mounts are measured; record one on the rig")
         types = [type for type in _NEEDS if Rig(trace).of(type)]
         needs = ["_odom/pos", *(each for type in types for each in _NEEDS[type])]
         make_needed([str(trace)], needs, types, cores=cores, lost="calibrate rig: nothing was calibrated")

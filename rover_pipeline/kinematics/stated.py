@@ -6,7 +6,7 @@ In each, a sensor's own pose comes before that of the rig that is named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from pydantic import ValidationError
@@ -36,6 +36,26 @@ def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple
 def find_own(rig: RigOptions, recorded: str | None) -> tuple[OwnRegion, ...] | None:
     """Where the lidar sees the rig itself; None where nobody says. Arguments and errors as of `find_stated`."""
     return rig.own if rig.own is not None else _section(recorded, "own").own
+
+
+def time_offsets(sensors: Iterable[str], rig: RigOptions, recorded: str | None) -> dict[str, float]:
+    """What is added to the times of each sensor to have those of the lidar's clock, s. Arguments as of `find_stated`.
+
+    Args:
+        sensors: as the recording calls them. The configuration knows those that are called like their types.
+    """
+    section = parse_collection(recorded).get("rig")
+    listed = section if isinstance(section, Mapping) else {}
+    found: dict[str, float] = {}
+    for name in sensors:
+        own = getattr(rig, name) if name in get_args(Mounted) else None
+        if own is None and isinstance(listed.get(name), Mapping):
+            try:
+                own = MountOptions.model_validate(listed[name])
+            except ValidationError as error:
+                raise ConfigError(f"config.yaml: rig.{name}.{explain(error)}; correct it") from error
+        found[name] = own.time_offset if own is not None else 0.0
+    return found
 
 
 def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.options import Options
 
 
-class MatchOptions(Options):
+class MatchSection(Options):
     """`_sync`."""
 
     reference: str = Field(
@@ -25,7 +26,13 @@ class MatchOptions(Options):
     )
 
 
-class SyncOptions(MatchOptions):
+class SyncOptions(MatchSection):
     """Matching of sensors in time."""
 
     times: TimesSection = TimesSection()
+
+
+class MatchOptions(SyncOptions):
+    """Options of the step `_sync`."""
+
+    rig: RigOptions = RigOptions()

@@ -11,8 +11,9 @@ from rover_pipeline.clocks.options import RawSensor, TimesSection
 from rover_pipeline.clocks.sampling_times import Times
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.stated import time_offsets
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.sync.options import SyncOptions
+from rover_pipeline.sync.options import MatchOptions
 
 #: Length of a recording from which a clock's rate is known to a few millionths, seconds. Tuned: by hand.
 _MIN_LENGTH_S = 30.0
@@ -21,20 +22,24 @@ _Times = dict[str, np.ndarray]
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
-def matched(recording: Recording, *, options: SyncOptions, reference: str, times: _Times) -> _Result:
+def matched(
+    recording: Recording, *, options: MatchOptions, reference: str, times: _Times, config: str | None = None
+) -> _Result:
     """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:
         recording: of the reference sensor.
         reference: the one of the options, or that which the recording has.
         times: f8 (sample,), seconds, of every raw sensor.
+        config: `config.yaml`, whose section `rig` may hold offsets of clocks.
 
     Returns:
         For every sensor S, including the reference: `S` i4, -1 where no sample is within the tolerance; `S_dt` f4, s,
         time of that sample minus that of the reference, NaN where there is none. And an inspection with residuals.
     """
     clocks = {name: clock(name, ts, options.times, times) for name, ts in times.items()}
-    used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
+    late = time_offsets(times, options.rig, config)
+    used = {name: (clocks[name].smooth if options.smoothed else ts) + late[name] for name, ts in times.items()}
     base = used[reference][: recording.count]
     channels, measured = {}, {}
     for name, ts in used.items():

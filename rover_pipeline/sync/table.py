@@ -6,7 +6,8 @@ from typing import get_args
 
 from rover_pipeline.clocks.options import RawSensor, TimesSection
 from rover_pipeline.engine.step import REFERENCE, SMALL, Output, Run, Shown, Step
-from rover_pipeline.sync.options import SyncOptions
+from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.sync.options import MatchOptions
 
 _RAW = get_args(RawSensor)
 
@@ -15,8 +16,10 @@ STEPS = (
         sensor="_sync",
         function="rover_pipeline.sync.steps:matched",
         version=4,
-        sections=("sync",),
-        options=SyncOptions,
+        sections=("sync", "rig"),
+        uses={"rig": ("name", *get_args(Mounted))},
+        options=MatchOptions,
+        files={"config": "config.yaml?"},
         inputs={"ts": f"{REFERENCE}/ts"},
         whole={"times": "*/ts"},
         constants={"reference": REFERENCE},

@@ -14,7 +14,7 @@ from rover_pipeline.calibrate.mounts import MountEstimate
 from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.meta import META
+from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID
@@ -82,6 +82,8 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     if not (trace / result / META).is_file():
         return None
     read, options = whole_sensor(trace / result, "vel", "cov"), made_with(trace, result)
+    if len(read[TS]) < 2:
+        return None
     known = {key: options[key] for key in ("vertical", "pitch") if key in options}
     section = VelocitySection.parse(known, "radar.velocity")
     texts = (read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META))
@@ -96,11 +98,15 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     provenance = read_provenance(trace / "_odom") or {}
     used = _section(provenance, "sensors").get("imu", "imu") == sensor
+    if not {"acc", "avel"} <= {*read_meta(trace / sensor)}:
+        return None
     read = whole_sensor(trace / sensor, "acc", "avel")
+    if len(read[TS]) < 2:
+        return None
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
     options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
-    # The gyroscope that the trajectory was made with was calibrated before that, which its provenance tells.
+    # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
     found: Any = _section(_section(provenance, "measured"), "imu") if used else None
     if not found:
         instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)

@@ -110,6 +110,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"camera": {"model": {"path": "/etc/passwd"}}},
         "camera.model.path: is not taken",
     ),
+    "a file of mounts": ({"rig": "/etc/passwd.yaml"}, "rig: is not taken"),
     "a calibration": ({"radar.calibration": "/etc/passwd"}, "radar.calibration: is not taken"),
     "a calibration in its section": ({"radar": {"calibration": "/etc/passwd"}}, "radar.calibration: is not taken"),
     "options of rules": ({"extra.mine.file": "/etc/passwd"}, "extra.mine.file: is not taken"),

@@ -148,9 +148,9 @@ def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothin
     pose = {"translation": [0.1, 0, 0], "rotation": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
     cells = {"_bev", "_occupancy"}
     radar = {"_radar_pose", "_radar_points", "_radar_quality", "_radar_odom"}
-    assert changed(rig={"radar": pose}) == {*radar, "_objects", *cells}
-    assert changed(rig={"camera": pose}) == {"_camera_pose", "_camera_depth"}
-    assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", "_radar_odom", *cells}
+    assert changed(rig={"radar": pose}) == {*radar, "_objects", *cells, "_sync"}
+    assert changed(rig={"camera": pose}) == {"_camera_pose", "_camera_depth", "_sync"}
+    assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", "_radar_odom", *cells, "_sync"}
     assert changed(sync={"tolerance": 0.01}) == {"_sync"}
 
 

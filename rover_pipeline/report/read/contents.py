@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.calibrate.mounts import compare
 from rover_pipeline.draw.formatting import count, percent
-from rover_pipeline.errors import unless_damaged
+from rover_pipeline.errors import ConfigError, unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace
@@ -136,7 +137,8 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
 def wrong_mounts(trace: Path) -> list[tuple[str, str]]:
     """Sensors whose mount, as somebody gave it, contradicts what the recording shows, and by how much."""
     found: list[tuple[str, str]] = []
-    with unless_damaged():  # `check`, whose lines are on the page, names what is damaged
+    # `check`, whose lines are on the page, names what is damaged, and the results say what is wrong with a rig.
+    with suppress(ConfigError), unless_damaged():
         for each in shown_mounts(trace):
             off = compare(each.declared, each.estimate)
             if each.declared.known and each.estimate.adopted and off.is_wrong:

@@ -1,0 +1,132 @@
+"""The mount of a radar is what its velocities show beside the lidar's motion, and no more than that is claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from rover_pipeline.calibrate.mounts import COMPONENTS, MountEstimate, changed, compare, difference
+from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
+
+#: Where the radar is, and how late its clock is.
+TRUE = Mount(np.array([0.3, -0.1, -0.2]), exp(np.array([[0.02, 0.1, 0.6]]))[0], time_offset=-0.012)
+SIGMA = 0.01  # m/s, of a velocity
+
+
+def motion(seconds: float = 30.0, speed: float = 1.2, turn: float = 0.5, sway: float = 0.4) -> Trajectory:
+    """A walk that turns left and right and sways, or stands still, or goes straight on."""
+    ts = 100 + np.arange(0, seconds, 0.02)
+    t = ts - 100
+    yaw, roll, pitch = turn * np.sin(0.5 * t), sway * np.sin(6.1 * t) / 3, sway * np.cos(5.3 * t) / 3
+    zero = np.zeros_like(t)
+    rot = exp(np.stack([zero, zero, yaw], 1)) @ exp(np.stack([roll, pitch, zero], 1))
+    pace = speed * (1 - 0.5 * np.cos(0.8 * t)) if turn else speed + zero
+    ahead = np.stack([pace * np.cos(yaw), pace * np.sin(yaw), zero], 1)
+    vel = ahead + sway * np.stack([zero, np.sin(7 * t), np.cos(8 * t)], 1)
+    pos = np.cumsum(vel, axis=0) * 0.02
+    acc = np.gradient(vel, ts, axis=0)
+    step = np.swapaxes(rot[:-1], 1, 2) @ rot[1:]
+    rates = np.stack([step[:, 2, 1] - step[:, 1, 2], step[:, 0, 2] - step[:, 2, 0], step[:, 1, 0] - step[:, 0, 1]], 1)
+    avel = np.zeros_like(vel)
+    avel[1:-1] = (rates[1:] + rates[:-1]) / 2 / 0.04
+    avel[0], avel[-1] = avel[1], avel[-2]
+    return Trajectory(ts, State(pos, rot, vel, acc, avel), np.ones(len(ts)))
+
+
+def measured(trajectory: Trajectory, rng: Generator, mount: Mount = TRUE, seconds: float = 29.0) -> Velocities:
+    times = 100.5 + np.arange(0, seconds - 1, 0.05)
+    state, _ = trajectory.at(times, mount)
+    vel = np.einsum("nji,nj->ni", state.rot, state.vel) + rng.normal(0, SIGMA, (len(times), 3))
+    return Velocities(times, vel, np.tile(np.eye(3) / SIGMA**2, (len(times), 1, 1)))
+
+
+def named(estimate: MountEstimate) -> set[str]:
+    return {name for name, seen in zip(COMPONENTS, estimate.observed, strict=True) if seen}
+
+
+def test_a_mount_is_found_from_five_degrees_and_twenty_centimetres_off_within_what_is_stated() -> None:
+    trajectory, squares = motion(), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        start = changed(TRUE, rng.normal(0, 1, 7) * [0.05, 0.05, 0.05, 0.12, 0.12, 0.12, 0.03])
+        estimate = calibrate(measured(trajectory, rng), trajectory, start)
+        error = difference(TRUE, estimate.mount)
+        assert estimate.adopted and named(estimate) == {*COMPONENTS}
+        assert np.abs(np.degrees(error[:3])).max() < 0.3 and np.abs(error[3:6]).max() < 0.02
+        assert abs(error[6]) < 0.003
+        squares.append(error @ np.linalg.solve(estimate.covariance, error))
+    assert np.mean(squares) / 7 < 1.6, "its deviations are honest"
+
+
+def test_a_right_mount_has_no_finding_and_a_wrong_one_has_the_right_sign() -> None:
+    trajectory, alarms = motion(), 0
+    for seed in range(10):
+        alarms += compare(TRUE, calibrate(measured(trajectory, np.random.default_rng(seed)), trajectory, TRUE)).is_wrong
+    assert alarms == 0
+    radar = measured(trajectory, np.random.default_rng(99))
+    for component, off in ((0, 1.0), (1, -1.0), (2, 1.0), (3, 0.05), (4, -0.05), (5, 0.05), (6, 0.02)):
+        error = np.zeros(7)
+        error[component] = np.radians(off) if component < 3 else off
+        declared = changed(TRUE, error)
+        found = compare(declared, estimate := calibrate(radar, trajectory, declared))
+        assert found.is_wrong and estimate.adopted, COMPONENTS[component]
+        assert found.component == component and np.sign(found.error[component]) == -np.sign(off)
+        sign = "-" if off > 0 else "+"
+        assert str(found).startswith(f"{COMPONENTS[component]} {sign}")
+
+
+def test_a_straight_drive_shows_neither_the_lever_arm_nor_the_roll_and_says_what_would() -> None:
+    trajectory = motion(turn=0.0, sway=0.0)
+    declared = changed(TRUE, np.array([0.0, 0.0, np.radians(2.0), 0.1, 0.1, 0.1, 0.02]))
+    estimate = calibrate(measured(trajectory, np.random.default_rng(1)), trajectory, declared)
+    assert "yaw" in named(estimate) and not {"x", "y", "z", "time"} & named(estimate)
+    assert np.abs(estimate.mount.translation - declared.translation).max() < 0.02
+    assert abs(np.degrees(difference(TRUE, estimate.mount)[2])) < 0.3, "speed shows the yaw all the same"
+    assert any("turn left and right" in text for text in estimate.proposals())
+    standing = motion(speed=0.0, turn=0.0, sway=0.0)
+    estimate = calibrate(measured(standing, np.random.default_rng(1)), standing, declared)
+    assert not named(estimate) and not compare(declared, estimate).is_wrong
+
+
+def test_a_late_clock_is_not_taken_for_a_turned_radar() -> None:
+    trajectory = motion()
+    late = TRUE._replace(time_offset=-0.05)
+    declared = late._replace(time_offset=0.0)
+    estimate = calibrate(measured(trajectory, np.random.default_rng(3), late), trajectory, declared)
+    found = compare(declared, estimate)
+    assert found.is_wrong and found.component == COMPONENTS.index("time") and abs(found.error[6] + 0.05) < 0.005
+    assert np.abs(np.degrees(found.error[:3])).max() < 0.3
+
+
+def test_a_radar_of_which_nobody_says_where_it_looks_is_found() -> None:
+    trajectory, backwards = motion(), Mount(np.array([-0.4, 0.0, 0.1]), exp(np.array([[0.1, -0.2, 2.9]]))[0])
+    unknown = Mount(np.zeros(3), np.eye(3), "identity")
+    estimate = calibrate(measured(trajectory, np.random.default_rng(4), backwards), trajectory, unknown)
+    assert estimate.adopted and np.degrees(np.abs(difference(backwards, estimate.mount)[:3])).max() < 0.5
+
+
+@pytest.mark.parametrize("how", ["follows a car", "moved on the rig"])
+def test_velocities_that_no_mount_explains_leave_the_declared_one(how: str) -> None:
+    trajectory, rng = motion(), np.random.default_rng(5)
+    radar = measured(trajectory, rng)
+    if how == "follows a car":  # the echoes are of another body, which moves as it likes
+        other = np.stack([np.sin(1.3 * radar.times), np.cos(0.7 * radar.times), 0 * radar.times], 1)
+        radar = radar._replace(vel=other + rng.normal(0, SIGMA, other.shape))
+    else:
+        turned = measured(trajectory, rng, changed(TRUE, np.array([0, 0, 0.1, 0, 0, 0, 0])))
+        second = (radar.times > np.median(radar.times))[:, None]
+        radar = radar._replace(vel=np.where(second, turned.vel, radar.vel))
+    estimate = calibrate(radar, trajectory, TRUE)
+    assert not estimate.adopted and estimate.remarks and not compare(TRUE, estimate).is_wrong
+    assert np.allclose(estimate.covariance, estimate.prior)
+
+
+def test_a_few_frames_show_nothing() -> None:
+    trajectory = motion()
+    few = measured(trajectory, np.random.default_rng(6)).select(np.arange(20))
+    assert "too few" in calibrate(few, trajectory, TRUE).remarks[0]

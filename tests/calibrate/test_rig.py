@@ -1,0 +1,168 @@
+"""Mounts of several sensors and recordings, the file that holds them, and what reads it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from rover_pipeline.calibrate.imu_mount import imu_mount
+from rover_pipeline.calibrate.mounts import MountEstimate, changed, combine, difference, prior_covariance, unknown
+from rover_pipeline.cli import main
+from rover_pipeline.config import Config
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.export import rig as command
+from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.odometry.level import ARM_PRIOR, Level
+from rover_pipeline.options import PageOptions
+from rover_pipeline.report.page import summarise
+from rover_pipeline.simulate.presets import PRESETS
+from rover_pipeline.simulate.record import simulate
+from rover_pipeline.validation.mounts import Shown
+from tests.calibrate.test_radar_mount import TRUE, motion
+
+DECLARED = Mount(np.array([0.1, 0.0, -0.1]), np.eye(3))
+
+
+def shown(off: np.ndarray, sigma: float = 0.01, sensor: str = "radar_front", declared: Mount = DECLARED) -> Shown:
+    covariance = np.minimum(sigma**2, np.diag(prior_covariance(declared))) * np.eye(7)
+    estimate = MountEstimate(changed(declared, off), covariance, prior_covariance(declared))
+    return Shown(sensor, "radar", declared, estimate, {})
+
+
+def calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: dict[str, list[Shown]]) -> dict[str, Any]:
+    """The file of recordings that show mounts."""
+    for name in found:
+        (tmp_path / name / "lidar").mkdir(parents=True)
+        (tmp_path / name / "lidar" / "meta.json").write_text("{}")
+
+    def of(trace: Path) -> Iterator[Shown]:
+        yield from found[trace.name]
+
+    monkeypatch.setattr(command, "make_needed", lambda *given, **options: None)
+    monkeypatch.setattr(command, "shown_mounts", of)
+    out = tmp_path / "rig.yaml"
+    assert main(["calibrate", "rig", *(str(tmp_path / name) for name in found), "-o", str(out)]) == 0
+    content: dict[str, Any] = yaml.safe_load(out.read_text())
+    return content
+
+
+def test_recordings_add_what_each_of_them_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    off = np.array([0.0, 0.0, 0.04, 0.02, 0.0, 0.0, 0.01])
+    content = calibrated(monkeypatch, tmp_path, {"a": [shown(off)], "b": [shown(off)]})
+    stated = content["estimates"]["radar_front"]
+    assert stated["adopted"] and 0.9 < stated["translation_sigma"][0] / (0.01 / np.sqrt(2)) < 1.1
+    options = Config.parse({"rig": str(tmp_path / "rig.yaml")})
+    mount = find_mount("radar", RigOptions.parse({"radar": options.instances["radar_front"]["rig"]}), None)
+    # 0.01 rad is an eighth of the prior's deviation, towards which the estimate is drawn.
+    assert np.abs(difference(mount, changed(DECLARED, off))[[2, 3]]).max() < 1e-3 and mount.time_offset > 0.009
+
+
+def test_an_error_that_all_recordings_share_does_not_become_smaller_by_more_of_them() -> None:
+    common = np.diag([0.0, 0.0, 0.005**2, 0, 0, 0, 0])
+    one = shown(np.zeros(7)).estimate
+    many = [replace(one, covariance=one.covariance + common, shared=common)] * 100
+    whole = combine(DECLARED, many)
+    assert whole.sigma[3] == pytest.approx(0.001, rel=0.01) and whole.sigma[2] > 0.005
+
+
+def test_recordings_that_show_different_mounts_leave_the_declared_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = shown(np.full(7, 0.0), 1e-3), shown(np.array([0, 0, 0.05, 0, 0, 0, 0]), 1e-3)
+    content = calibrated(monkeypatch, tmp_path, {"monday": [here], "friday": [there]})
+    assert content["rig"]["radar_front"]["translation"] == [0.1, 0.0, -0.1]
+    assert not content["estimates"]["radar_front"]["adopted"]
+    assert "was it moved between them" in capsys.readouterr().err
+
+
+def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebody_gave(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nothing = Shown("radar", "radar", DECLARED, unknown(DECLARED, "17 frames are too few"), {})
+    content = calibrated(monkeypatch, tmp_path, {"a": [nothing]})
+    stated = content["estimates"]["radar"]
+    assert stated["rotation_sigma_deg"] == [5.0] * 3 and stated["observed"] == []
+    assert "17 frames are too few" in stated["remarks"]
+    assert Config.parse({"rig": str(tmp_path / "rig.yaml")}).rig.radar is not None
+
+
+def test_without_a_lidar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("radar", "imu"):
+        (tmp_path / "hand" / name).mkdir(parents=True)
+        (tmp_path / "hand" / name / "meta.json").write_text("{}")
+    assert main(["calibrate", "rig", str(tmp_path / "hand"), "-o", str(tmp_path / "rig.yaml")]) == 1
+    assert "has no lidar" in capsys.readouterr().err and not (tmp_path / "rig.yaml").exists()
+
+
+def test_a_file_of_mounts_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("radar: {}\n")
+    for name, said in (("bad.yaml", "no section `rig`"), ("none.yaml", "none.yaml")):
+        with pytest.raises(ConfigError, match=said):
+            Config.parse({"rig": str(tmp_path / name)})
+    (tmp_path / "wrong.yaml").write_text("rig: {radar: {time_offset: .nan}}\n")
+    with pytest.raises(ConfigError, match=r"rig\.radar\.time_offset"):
+        Config.parse({"rig": str(tmp_path / "wrong.yaml")})
+
+
+def test_a_late_clock_is_where_the_rig_was_before() -> None:
+    trajectory, times = motion(5.0), 101 + np.arange(0, 3, 0.1)
+    late, known = trajectory.at(times, TRUE)
+    on_time, _ = trajectory.at(times + TRUE.time_offset, TRUE._replace(time_offset=0.0))
+    assert known.all() and all(np.array_equal(*each) for each in zip(late, on_time, strict=True))
+    assert TRUE.time_offset < 0, "what is added to the time of a late stamp is negative"
+    section = "rig: {radar: {translation: [0, 0, 0], time_offset: -0.02}}"
+    assert find_mount("radar", RigOptions(), section).time_offset == -0.02
+    assert find_mount("radar", RigOptions.parse({"radar": {"time_offset": 0.01}}), section).time_offset == 0.01
+
+
+def test_an_imu_is_where_its_gyroscope_and_its_accelerometer_show() -> None:
+    true = changed(DECLARED, np.array([0.02, -0.01, 0.03, 0.05, -0.02, 0.04, 0.008]))
+    found = {"usable": True, "reason": "", "rotation_lidar_from_imu": true.rotation.tolist()}
+    found |= {"rotation_sigma_deg": [0.02] * 3, "offset_ms": 8.0, "offset_sigma_ms": 0.1}
+    arm_cov = np.diag([0.002**2, 0.002**2, ARM_PRIOR[2, 2]])
+    level = Level(np.array([0, 0, 1.0]), 0.01, np.zeros(3), np.ones(3), true.translation * [1, 1, 0], False, arm_cov)
+    estimate = imu_mount(found, level, DECLARED)
+    error = difference(true, estimate.mount)
+    assert np.abs(error[[0, 1, 2, 3, 4, 6]]).max() < 1e-4
+    assert not estimate.observed[5] and estimate.mount.translation[2] == pytest.approx(-0.1), "no arm up was shown"
+    yaw_only = {**found, "rotation_sigma_deg": [0.02, 0.02, 2.0]}
+    assert not imu_mount(yaw_only, None, DECLARED).observed[2:6].any(), "what was given before shows nothing"
+    assert not imu_mount({**found, "usable": False, "reason": "it stands"}, None, DECLARED).adopted
+    turned = Mount(np.zeros(3), exp(np.array([[0, 0, 1.0]]))[0], "identity")
+    assert np.abs(difference(true, imu_mount(found, level, turned).mount)[:3]).max() < 1e-3
+
+
+@pytest.mark.system
+def test_a_wrong_rig_has_a_finding_on_the_page_and_is_put_right_by_one_command(tmp_path: Path) -> None:
+    sensors = tuple(each for each in PRESETS["tiny"].sensors if each.type != "camera")
+    trace, out = tmp_path / "walk", tmp_path / "rig.yaml"
+    simulate(trace, preset=PRESETS["tiny"].model_copy(update={"sensors": sensors}), duration=20.0, seed=3)
+    config = yaml.safe_load((trace / "config.yaml").read_text())
+    true = {
+        name: Mount(np.array(each["translation"]), np.array(each["rotation"])) for name, each in config["rig"].items()
+    }
+    assert main(["run", str(trace), "--outputs", "odom,radar_velocity"]) == 0
+    assert not any("off what `rig` says" in each.text for each in summarise(trace, PageOptions()).findings)
+    wrong = {name: changed(mount, np.array([0, 0, 0.06, 0.1, 0, 0, 0])) for name, mount in true.items()}
+    config["rig"] = {
+        name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+        for name, mount in wrong.items()
+    }
+    (trace / "config.yaml").write_text(yaml.safe_dump(config))
+    shutil.rmtree(trace / "_odom")
+    assert main(["calibrate", "rig", str(trace), "-o", str(out)]) == 0
+    said = [each for each in summarise(trace, PageOptions()).findings if "off what `rig` says" in each.text]
+    assert {each.place for each in said} == {"radar", "imu"} and all("yaw -3" in each.text for each in said)
+    options = Config.parse({"rig": str(out)}).rig
+    for name in ("radar", "imu"):
+        error = difference(find_mount(name, options, None), true[name])  # type: ignore[arg-type]
+        assert np.degrees(abs(error[2])) < 0.4 and np.abs(error[3:5]).max() < 0.03
