@@ -33,6 +33,7 @@ from scipy.spatial import KDTree
 from scipy.special import chdtrc
 
 from rover_pipeline.calibrate.mounts import (
+    FALSE_ALARM,
     MountEstimate,
     changed,
     difference,
@@ -58,6 +59,7 @@ _NEIGHBOURS = 20
 _BEYOND = 0.5
 #: Deviations of these, and of a focal length that somebody calibrated. Noise: uniform; 1 % is a poor calibration.
 _OTHERS_SIGMA = np.array([0.29, 0.29, 0.01])
+#: Where the estimate of all of these begins. Noise: as above.
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
 #: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing, 0.2 %. Tuned: by hand.
 _DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2 + [0.002])
@@ -76,13 +78,11 @@ _RANGES, _PARTS = (12.0, 30.0), (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
 #: and of a pair. Schedule.
 _EM, _ASCENT, _MODES, _COARSE_POINTS, _POINTS = 20, 25, 3, 3000, 1000
-#: Share of right results that are refused because halves of the pictures disagree. Tuned: by hand.
-_REFUSED = 1e-3
-#: Deviations from the declared mount and lens beyond which it is another lens, or chance. Tuned: by hand.
+#: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
-#: Minimum number of pairs, of points on outlines, and of the score: with less, wrong maxima are as high as the right
+#: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
 #: one. Tuned: lidar_camera_dgp.
-_MIN_PAIRS, _MIN_POINTS, _MIN_SCORE = 5, 100, 500.0
+_MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
 class Pair(NamedTuple):
@@ -171,7 +171,7 @@ def _outlines(pair: Pair, mount: Mount) -> _View:
     return _View(lens, grey.astype("f4"), *(each[::every] for each in arrays))
 
 
-def _surprise(gradient: np.ndarray) -> np.ndarray:
+def _log_ranks(gradient: np.ndarray) -> np.ndarray:
     """-log p of each pixel, f4, where p is the share of the picture whose gradient is greater."""
     level = np.minimum(gradient * (65535 / max(float(gradient.max()), 1e-9)), 65535).astype("u2")
     count = np.bincount(level.ravel(), minlength=65536)
@@ -184,9 +184,9 @@ def _edges(grey: np.ndarray, blur: float) -> np.ndarray:
     smooth, maps = cv2.GaussianBlur(grey, (0, 0), 1.0), []
     for axis in (0, 1):
         gradient = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))
-        sharp = _surprise(cv2.GaussianBlur(_surprise(gradient), (0, 0), blur))
+        sharp = _log_ranks(cv2.GaussianBlur(_log_ranks(gradient), (0, 0), blur))
         local = cv2.blur(sharp, (round(_WINDOW * blur),) * 2)
-        maps.append(_surprise(sharp / (local + _FLOOR)))
+        maps.append(_log_ranks(sharp / (local + _FLOOR)))
     return np.stack(maps)
 
 
@@ -455,7 +455,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     views = [_outlines(pair, start) for pair in pairs]
     views = [view for view in views if len(view.kind)]
     points = sum(len(view.kind) for view in views)
-    if len(views) < _MIN_PAIRS or points < _MIN_POINTS:
+    if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
     problem = _Problem(start, inv(np.diag(np.append(np.diag(prior)[:6], _OTHERS_SIGMA**2))))
     scale = 10.0
@@ -473,7 +473,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
         apart.append(problem.result(half, modes, scale))
     error = apart[0].state.seen_from(apart[1].state.mount)[:6]
     square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:6, :6], error)))
-    if chdtrc(6, square) < _REFUSED:
+    if chdtrc(6, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
     covariance = whole.covariance * max(1.0, square / 6)
     weights = np.exp(np.minimum([(value - modes[0][1]) * scale / whole.scale for _, value in modes], 0.0))
@@ -482,6 +482,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
         covariance += weight * np.outer(off, off)
     state = whole.state
     full = prior.copy()
-    full[:6, :6] = covariance[:6, :6] + np.diag(_SYSTEMATIC**2)
-    full[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
-    return MountEstimate(state.mount, full, prior)
+    shared = np.zeros_like(prior)
+    shared[range(6), range(6)] = _SYSTEMATIC**2
+    shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
+    full[:6, :6] = covariance[:6, :6]
+    return MountEstimate(state.mount, full + shared, prior, shared=shared)
