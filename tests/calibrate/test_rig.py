@@ -164,5 +164,5 @@ def test_a_wrong_rig_has_a_finding_on_the_page_and_is_put_right_by_one_command(t
     assert {each.place for each in said} == {"radar", "imu"} and all("yaw -3" in each.text for each in said)
     options = Config.parse({"rig": str(out)}).rig
     for name in ("radar", "imu"):
-        error = difference(find_mount(name, options, None), true[name])  # type: ignore[arg-type]
+        error = difference(find_mount(name, options, None), true[name])
         assert np.degrees(abs(error[2])) < 0.4 and np.abs(error[3:5]).max() < 0.03

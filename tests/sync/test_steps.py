@@ -47,6 +47,18 @@ def test_every_sensors_nearest_sample_is_found_by_looking_at_all_of_them(referen
     assert (made.channel(reference).read() == np.arange(len(base))).all()
 
 
+def test_a_clock_whose_offset_the_rig_states_is_matched_without_it(drive: Path) -> None:
+    shift = 0.02
+    plain = synced(drive).channel("radar_dt").read()
+    late = synced(drive, rig={"radar": {"time_offset": shift}})
+    ts, base = (Sensor(drive / name).channel("ts").read() for name in ("radar", "lidar"))
+    chosen = late.channel("radar").read()
+    expected = np.where(chosen >= 0, ts[chosen] + shift - base, np.nan).astype("f4")
+    np.testing.assert_allclose(late.channel("radar_dt").read(), expected, atol=1e-6)
+    assert not np.array_equal(plain, late.channel("radar_dt").read(), equal_nan=True)
+    np.testing.assert_array_equal(synced(drive).channel("camera_dt").read(), late.channel("camera_dt").read())
+
+
 def test_samples_outside_of_the_tolerance_are_not_matched(drive: Path) -> None:
     camera = np.abs(synced(drive, tolerance=0.1).channel("camera_dt").read())
     tolerance = float(np.median(camera)) + 1e-6
