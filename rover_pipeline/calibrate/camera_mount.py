@@ -24,6 +24,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import cv2
@@ -34,6 +35,7 @@ from scipy.special import chdtrc
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
+    FALSE_ALARM,
     MountEstimate,
     changed,
     difference,
@@ -52,30 +54,35 @@ _PIXEL = 0.08
 _STEP, _STEP_SHARE, _INCIDENCE = 0.5, 0.1, 2.0
 #: Neighbours of a point that are looked at. Schedule.
 _NEIGHBOURS = 20
-#: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down, and its
-#: deviation: of a uniform distribution. Noise: where a beam hits an outline is uniform.
-_BEYOND, _BEYOND_SIGMA = 0.5, 0.29
-#: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing. Tuned: by hand.
-_DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2)
+#: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down. Noise:
+#: where a beam hits an outline is uniform.
+_BEYOND = 0.5
+#: Deviations of these, and of a focal length that somebody calibrated. Noise: uniform; 1 % is a poor calibration.
+_OTHERS_SIGMA = np.array([0.29, 0.29, 0.01])
+#: Where the estimate of all of these begins. Noise: as above.
+_USUAL = np.array([_BEYOND, _BEYOND, 0.0])
+#: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing, 0.2 %. Tuned: by hand.
+_DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2 + [0.002])
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
 #: and of this much at least. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
-#: What no pair of a camera shows: errors of the lens and of the lidar, rad and m. Noise: principal points of calibrated
-#: lenses are good to half a pixel, elevations of beams to 0.05 degrees.
-_SYSTEMATIC = np.array([np.radians(0.05)] * 3 + [0.005] * 3)
+#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels. Noise: elevations of beams
+#: are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
+_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
 #: Kinds of outlines: right, left, lower and upper. Layout.
 _KINDS = 4
-#: Number of parameters: six of the mount, two of the beams. Layout.
-_PARAMETERS = 8
+#: Number of parameters: six of the mount, two of the beams, the logarithm of the focal length. Layout.
+_PARAMETERS = 9
 #: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
 _RANGES, _PARTS = (12.0, 30.0), (4, 2)
-#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there.
-#: Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 3000
-#: Share of right results that are refused because halves of the pairs disagree. Tuned: by hand.
-_REFUSED = 1e-3
-#: Minimum number of pairs, and of points on outlines. Tuned: by hand.
-_MIN_PAIRS, _MIN_POINTS = 2, 100
+#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
+#: and of a pair. Schedule.
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _POINTS = 20, 25, 3, 3000, 1000
+#: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
+_FAR = 2.5
+#: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
+#: one. Tuned: lidar_camera_dgp.
+_MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
 class Pair(NamedTuple):
@@ -93,7 +100,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class _View:
-    """Points of outlines of a pair: f8 (N, 3) in the lidar frame, m; by how much one spacing more moves them; kind; range."""
+    """Points of outlines of a pair: f8 (N, 3) in the lidar frame, m; by how much a spacing moves them; kind; range."""
 
     lens: Lens
     grey: np.ndarray
@@ -105,13 +112,13 @@ class _View:
 
 class _State(NamedTuple):
     mount: Mount
-    beyond: np.ndarray
+    others: np.ndarray
 
     def moved(self, change: np.ndarray) -> _State:
-        return _State(changed(self.mount, np.append(change[:6], 0.0)), self.beyond + change[6:])
+        return _State(changed(self.mount, np.append(change[:6], 0.0)), self.others + change[6:])
 
     def seen_from(self, start: Mount) -> np.ndarray:
-        return np.append(difference(start, self.mount)[:6], self.beyond - _BEYOND)
+        return np.append(difference(start, self.mount)[:6], self.others - _USUAL)
 
 
 def _tangents(xyz: np.ndarray, mount: Mount) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,10 +166,12 @@ def _outlines(pair: Pair, mount: Mount) -> _View:
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
         outward = (np.maximum(spacing - finest, 0) * rng / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
         found.append((xyz[good], outward[good], np.full(good.sum(), kind), rng[good]))
-    return _View(lens, grey.astype("f4"), *(np.concatenate(each) for each in zip(*found, strict=True)))
+    arrays = [np.concatenate(each) for each in zip(*found, strict=True)]
+    every = max(1, -(-len(arrays[0]) // _POINTS))
+    return _View(lens, grey.astype("f4"), *(each[::every] for each in arrays))
 
 
-def _surprise(gradient: np.ndarray) -> np.ndarray:
+def _log_ranks(gradient: np.ndarray) -> np.ndarray:
     """-log p of each pixel, f4, where p is the share of the picture whose gradient is greater."""
     level = np.minimum(gradient * (65535 / max(float(gradient.max()), 1e-9)), 65535).astype("u2")
     count = np.bincount(level.ravel(), minlength=65536)
@@ -175,17 +184,19 @@ def _edges(grey: np.ndarray, blur: float) -> np.ndarray:
     smooth, maps = cv2.GaussianBlur(grey, (0, 0), 1.0), []
     for axis in (0, 1):
         gradient = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))
-        sharp = _surprise(cv2.GaussianBlur(_surprise(gradient), (0, 0), blur))
+        sharp = _log_ranks(cv2.GaussianBlur(_log_ranks(gradient), (0, 0), blur))
         local = cv2.blur(sharp, (round(_WINDOW * blur),) * 2)
-        maps.append(_surprise(sharp / (local + _FLOOR)))
+        maps.append(_log_ranks(sharp / (local + _FLOOR)))
     return np.stack(maps)
 
 
 def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lens, mount, kind = part.lens, state.mount, part.kind
-    point = part.point + part.outward * state.beyond[kind // 2][:, None]
+    point = part.point + part.outward * state.others[kind // 2][:, None]
     x, y, seen = _tangents(point, mount)
-    u, v = lens.pixels(x, y)
+    scale = np.exp(state.others[2])
+    lens_u, lens_v = lens.pixels(x, y)
+    u, v = lens.cx + scale * (lens_u - lens.cx), lens.cy + scale * (lens_v - lens.cy)
     ok = (u >= 0) & (v >= 0) & (u < lens.width - 1) & (v < lens.height - 1)
     column, row = np.where(ok, u, 0.0).astype("i8"), np.where(ok, v, 0.0).astype("i8")
     a, b = u - column, v - row
@@ -199,14 +210,15 @@ def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.
         return value, np.empty((len(u), 0)), places
     du, dv, small = (1 - b) * (right - corner) + b * (opposite - below), bottom - top, 1e-4
     by_x, by_y = lens.pixels(x + small, y), lens.pixels(x, y + small)
-    dx = (du * (by_x[0] - u) + dv * (by_x[1] - v)) / small
-    dy = (du * (by_y[0] - u) + dv * (by_y[1] - v)) / small
+    dx = (du * (by_x[0] - lens_u) + dv * (by_x[1] - lens_v)) * (scale / small)
+    dy = (du * (by_y[0] - lens_u) + dv * (by_y[1] - lens_v)) * (scale / small)
     by_point = matmul(-np.stack([dx * x + dy * y, dx, dy], axis=1) / seen[:, :1], mount.rotation.T)
     arm, out = point - mount.translation, np.zeros((len(u), _PARAMETERS))
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
     out[:, 3:6] = -by_point
     out[np.arange(len(u)), 6 + kind // 2] = (by_point * part.outward).sum(axis=1)
+    out[:, 8] = du * (u - lens.cx) + dv * (v - lens.cy)
     return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
 
 
@@ -235,12 +247,12 @@ class _Score:
         for lens in dict.fromkeys(view.lens for view in views):
             numbers = [number for number, view in enumerate(views) if view.lens == lens]
             chosen = [views[number] for number in numbers]
-            edges = np.stack([_edges(view.grey, np.radians(blur) * lens.fx) for view in chosen])
+            edges = np.stack([_edges(view.grey, max(np.radians(blur) * lens.fx, 1.0)) for view in chosen])
             counts = [len(view.kind) for view in chosen]
             names = ("point", "outward", "kind", "range")
-            arrays = (np.concatenate([getattr(view, name) for view in chosen]) for name in names)
+            point, outward, kind, rng = (np.concatenate([getattr(view, name) for view in chosen]) for name in names)
             picture = np.repeat(np.arange(len(chosen)), counts)
-            self.parts.append(_Points(lens, edges, picture, *arrays, np.repeat(numbers, counts)))
+            self.parts.append(_Points(lens, edges, picture, point, outward, kind, rng, np.repeat(numbers, counts)))
         self._reset()
 
     def only(self, use: Callable[[_Points], np.ndarray]) -> _Score:
@@ -257,7 +269,7 @@ class _Score:
         self.share, self.slope = np.full(_KINDS, 0.3), 0.3
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in the picture (N, 2)."""
+        """-log p of all points (NaN out of the picture), its derivatives (N, 9), and the places in it (N, 2)."""
         first, second, third = zip(*(_sample(part, state, slopes) for part in self.parts), strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
@@ -286,12 +298,12 @@ class _Score:
         return float(np.log(sum(self._terms(value[ok], self.kind[ok]))).sum())
 
     def gradients(self, state: _State) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of each point's term, (N, 8), and the pixels in parts of the picture, (N, 2)."""
+        """Derivatives of each point's term, (N, 9), and the pixels in parts of the picture, (N, 2)."""
         value, slopes, pixels = self.sample(state, slopes=True)
         return (self._weight(np.nan_to_num(value), self.kind) * (1 - self.slope))[:, None] * slopes, pixels
 
     def curvature(self, state: _State) -> np.ndarray:
-        """Minus the second derivatives of the score, (8, 8), over differences that noise does not rule."""
+        """Minus the second derivatives of the score, (9, 9), over differences that noise does not rule."""
         rows = []
         for change in np.diag(_DELTA):
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
@@ -299,7 +311,7 @@ class _Score:
         return (np.array(rows) + np.array(rows).T) / 2
 
     def spread(self, state: _State) -> np.ndarray:
-        """Covariance of the score's gradient, (8, 8), from the sums over groups of points that may err together."""
+        """Covariance of the score's gradient, (9, 9), from the sums over groups of points that may err together."""
         each, places = self.gradients(state)
         column, row = (_part(places[:, k], _PARTS[k]) for k in (0, 1))
         distance = np.digitize(self.range, _RANGES)
@@ -318,15 +330,21 @@ def _part(place: np.ndarray, count: int) -> np.ndarray:
     return np.clip(np.nan_to_num(place) * count, 0, count - 1).astype("i8")
 
 
+def _in_columns(points: _Points, state: _State, odd: int) -> np.ndarray:
+    """Whether points are in every other column of the picture's parts, bool (N,)."""
+    places = _sample(points, state, False)[2]
+    return np.asarray(_part(places[:, 0], _PARTS[0]) % 2 == odd)
+
+
 def _grouped(each: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Sum over groups of the outer products of their sums, (8, 8), without the bias of few groups."""
+    """Sum over groups of the outer products of their sums, (9, 9), without the bias of few groups."""
     used = np.unique(group, return_inverse=True)[1]
     sums = np.stack([np.bincount(used, column) for column in each.T], axis=1)
     return np.asarray(matmul(sums.T, sums)) * (len(sums) / max(len(sums) - 1, 1))
 
 
 class _Problem(NamedTuple):
-    """Where the search starts, and the information of the prior, (8, 8)."""
+    """Where the search starts, and the information of the prior, (9, 9)."""
 
     start: Mount
     prior: np.ndarray
@@ -377,12 +395,12 @@ class _Problem(NamedTuple):
         """Maxima of the score from a grid of rotations about the start, the best first."""
         every = max(1, sum(len(view.kind) for view in views) // _COARSE_POINTS)
         score = _Score(views, _BLURS[0]).only(lambda part: np.arange(len(part.kind)) % every == 0)
-        origin = _State(self.start, np.full(2, _BEYOND))
+        origin = _State(self.start, _USUAL)
         score.fit(origin)
         wide, fine = np.radians(np.arange(-6, 7, 2.0)), np.radians(np.arange(-7, 8, 1.0))
         grid = np.array([*itertools.product(wide, fine, fine)])
         turns = matmul(grid, self.start.rotation.T)
-        states = [origin.moved(np.append(turn, np.zeros(5))) for turn in turns]
+        states = [origin.moved(np.append(turn, np.zeros(6))) for turn in turns]
         values = np.array([self.value(score, state, scale) for state in states])
         chosen: list[int] = []
         for number in np.argsort(-values, kind="stable"):
@@ -410,7 +428,7 @@ class _Problem(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A maximum with the prior, its covariance (8, 8), and by how much gradients vary more than the curvature says."""
+    """A maximum with the prior, its covariance (9, 9), and by how much gradients vary more than the curvature says."""
 
     state: _State
     covariance: np.ndarray
@@ -421,7 +439,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     """The mount that lays the outlines in sweeps on the edges of pictures.
 
     Args:
-        pairs: sweeps and pictures, of several places if possible.
+        pairs: sweeps and pictures of different places; pairs of one place would be counted as if they were different.
         start: the declared mount, at most 5 degrees and 20 cm off.
 
     Returns:
@@ -437,20 +455,25 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     views = [_outlines(pair, start) for pair in pairs]
     views = [view for view in views if len(view.kind)]
     points = sum(len(view.kind) for view in views)
-    if len(views) < _MIN_PAIRS or points < _MIN_POINTS:
+    if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
-    problem = _Problem(start, inv(np.diag(np.append(np.diag(prior)[:6], [_BEYOND_SIGMA**2] * 2))))
+    problem = _Problem(start, inv(np.diag(np.append(np.diag(prior)[:6], _OTHERS_SIGMA**2))))
     scale = 10.0
     modes = problem.modes(views, scale)
     views = [view for view in (_outlines(pair, modes[0][0].mount) for pair in pairs) if len(view.kind)]
+    off = modes[0][0].seen_from(start)
+    if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
+        return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(views, _BLURS[-1])
     whole, apart = problem.result(final, modes[:1], scale), []
+    if not final.value(whole.state) > _MIN_SCORE:
+        return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
     for odd in (0, 1):
-        half = final.only(lambda part, odd=odd: _part(_sample(part, modes[0][0], False)[2][:, 0], _PARTS[0]) % 2 == odd)
+        half = final.only(partial(_in_columns, state=modes[0][0], odd=odd))
         apart.append(problem.result(half, modes, scale))
     error = apart[0].state.seen_from(apart[1].state.mount)[:6]
     square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:6, :6], error)))
-    if chdtrc(6, square) < _REFUSED:
+    if chdtrc(6, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
     covariance = whole.covariance * max(1.0, square / 6)
     weights = np.exp(np.minimum([(value - modes[0][1]) * scale / whole.scale for _, value in modes], 0.0))
@@ -459,5 +482,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
         covariance += weight * np.outer(off, off)
     state = whole.state
     full = prior.copy()
-    full[:6, :6] = covariance[:6, :6] + np.diag(_SYSTEMATIC**2)
-    return MountEstimate(state.mount, full, prior)
+    shared = np.zeros_like(prior)
+    shared[range(6), range(6)] = _SYSTEMATIC**2
+    shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
+    full[:6, :6] = covariance[:6, :6]
+    return MountEstimate(state.mount, full + shared, prior, shared=shared)

@@ -57,6 +57,9 @@ FORMATS: dict[str, Format] = {
     "ply": Format("lidar points, a PLY file a sweep, or the map", "points:write_ply", ("_lidar_points?",), True),
     "pcd": Format("lidar points, a PCD file a sweep, or the map", "points:write_pcd", ("_lidar_points?",), True),
     "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", "rrd:write", _SHOWN, of_one=False),
+    "calibration": Format(
+        "mounts and lenses for Kalibr, ROS, KITTI and nuScenes, a folder", "calibration:write", (), True, of_one=False
+    ),
     "mp4": Format("a preview: what every sensor saw, side by side", "mp4:write", _SHOWN, of_one=False),
 }
 

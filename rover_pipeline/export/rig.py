@@ -65,7 +65,9 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
         for each in shown_mounts(trace):
             shown.setdefault(each.sensor, []).append((trace, each))
     if not shown:
-        raise FormatError(f"{traces[0]}: has no radar and no IMU beside a lidar, of which a mount could be found")
+        raise FormatError(
+            f"{traces[0]}: has no radar, no camera and no IMU beside a lidar, of which a mount could be found"
+        )
     mounts: dict[str, Mount] = {}
     sections: dict[str, Any] = {}
     for sensor, found in shown.items():

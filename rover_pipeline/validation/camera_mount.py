@@ -15,6 +15,7 @@ from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate
+from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
@@ -23,11 +24,13 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
 #: Pictures of a recording that are looked at. Schedule.
-_PICTURES = 16
+_PICTURES = 12
+#: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
+_APART, _TURN = 2.0, 0.3
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
-    """Pictures at equal distances in time, each with the nearest sweep as the lidar would see it at that instant.
+    """Pictures of different places, each with the nearest sweep as the lidar would see it at that instant.
 
     Raises:
         RoverError: a sensor is damaged, or the camera has no intrinsics.
@@ -37,14 +40,14 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     options, lidar, metadata = clock_options(trace), Sensor(trace / name), read_text(trace / name / rig.sidecar(name))
     reader = lidar_reader(metadata, options.ts_reference)
     motion = reader.motion(whole_sensor(trace / "_odom", *State._fields), options.times)
-    channels = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
+    channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
     lens, video = camera_lens(trace, camera), Trace(trace).source(camera, "video.avi").channel("video.avi")
     source = Trace(trace).sensor(camera)
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
     times = corrected("camera", ts, ts, options.times) + declared.time_offset
     states, known = motion.trajectory.at(times)
-    usable = np.flatnonzero(known)
+    usable = _different(np.flatnonzero(known), states)
     pairs = []
     for number in usable[np.unique(np.linspace(0, len(usable) - 1, pictures).astype("i8"))] if len(usable) else ():
         middle = stamps + reader.begin + reader.duration / 2
@@ -52,7 +55,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         index = motion.trajectory.index(stamps[sweep])
         if index is None or abs(middle[sweep] - times[number]) > reader.period:
             continue
-        stored = {each: lidar.channel(each).read(sweep, sweep + 1)[0] for each in channels}
+        stored: dict[str, np.ndarray] = {each: lidar.channel(each).read(sweep, sweep + 1)[0] for each in channels}
         if "rng" in stored:
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)
@@ -62,6 +65,17 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         picture = video.read(int(number), int(number) + 1)[0]
         pairs.append(Pair(xyz[returned], cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), lens))
     return pairs
+
+
+def _different(numbers: np.ndarray, states: State) -> np.ndarray:
+    """The pictures, of those that are numbered, from which the lidar moved or turned away since the one before."""
+    chosen: list[int] = []
+    for number in numbers.tolist():
+        turn = log(matmul(states.rot[chosen[-1]].T, states.rot[number])[None])[0] if chosen else np.zeros(3)
+        way = states.pos[number] - states.pos[chosen[-1]] if chosen else np.zeros(3)
+        if not chosen or np.hypot.reduce(way) > _APART or np.hypot.reduce(turn) > _TURN:
+            chosen.append(number)
+    return np.array(chosen, "i8")
 
 
 def camera_mount(trace: Path, camera: str, declared: Mount) -> MountEstimate:

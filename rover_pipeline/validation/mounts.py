@@ -17,6 +17,7 @@ from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate, changed, prior_covariance
@@ -29,6 +30,7 @@ from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.factor_graph import without_prior
 from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.timing import frame_duration
+from rover_pipeline.validation.camera_mount import camera_mount
 from rover_pipeline.validation.rig import (
     config_of,
     made_with,
@@ -136,6 +138,13 @@ def _lidar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     return MountEstimate(changed(declared, error), covariance, prior_covariance(declared)), {}
 
 
+def _camera(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
+    has_picture = (trace / sensor / Rig(trace).sidecar(sensor)).is_file() and "video.avi" in (
+        Trace(trace).source(sensor, "video.avi").specs
+    )
+    return (camera_mount(trace, sensor, declared), {}) if has_picture else None
+
+
 def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = content.get(name)
     return found if isinstance(found, Mapping) else {}
@@ -146,4 +155,5 @@ ESTIMATES: dict[str, Callable[[Path, str, Mount, Trajectory], _Found]] = {
     "lidar": _lidar,
     "radar": _radar,
     "imu": _imu,
+    "camera": _camera,
 }
