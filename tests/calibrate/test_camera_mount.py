@@ -56,7 +56,7 @@ def seen() -> list[Pair]:
     return pairs(5)
 
 
-def test_a_mount_degrees_and_centimetres_off_is_found_and_called_wrong(seen):
+def test_a_mount_degrees_and_centimetres_off_is_found_and_called_wrong(seen: list[Pair]) -> None:
     start = changed(TRUE, ERROR)
     found = estimate_camera(seen, start)
     error = difference(TRUE, found.mount)[:6]
@@ -69,12 +69,12 @@ def test_a_mount_degrees_and_centimetres_off_is_found_and_called_wrong(seen):
     assert np.sign(deviation.error[2]) == -np.sign(ERROR[2])
 
 
-def test_the_true_mount_is_not_called_wrong(seen):
+def test_the_true_mount_is_not_called_wrong(seen: list[Pair]) -> None:
     assert not compare(TRUE, estimate_camera(seen, TRUE)).is_wrong
 
 
 @pytest.mark.parametrize("what", ["night", "one place", "mirrored", "undeclared"])
-def test_pictures_that_show_nothing_leave_the_mount_as_it_was_declared(seen, what):
+def test_pictures_that_show_nothing_leave_the_mount_as_it_was_declared(seen: list[Pair], what: str) -> None:
     rng, start = np.random.default_rng(1), changed(TRUE, ERROR)
     if what == "night":
         seen = [pair._replace(grey=rng.integers(0, 4, pair.grey.shape).astype("u1")) for pair in seen]

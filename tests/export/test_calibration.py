@@ -18,7 +18,7 @@ from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 
 @pytest.fixture(scope="module")
-def files(drive: Path, tmp_path_factory) -> Path:
+def files(drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("calibration") / "out"
     export("calibration", [str(drive)], out, ExportOptions())
     return out
@@ -34,7 +34,7 @@ def pixels(trace: Path, points: np.ndarray) -> np.ndarray:
 POINTS = np.array([[4.0, 0.3, 0.2], [6.0, -1.5, 0.4], [9.0, 2.0, -1.0]])
 
 
-def test_kalibr_and_nuscenes_put_points_where_the_camera_sees_them(drive, files):
+def test_kalibr_and_nuscenes_put_points_where_the_camera_sees_them(drive: Path, files: Path) -> None:
     camera = yaml.safe_load((files / "kalibr_camchain.yaml").read_text())["cam0"]
     poses = {each["sensor_token"]: each for each in json.loads((files / "calibrated_sensor.json").read_text())}
     w, x, y, z = poses["camera"]["rotation"]
@@ -53,7 +53,7 @@ def test_kalibr_and_nuscenes_put_points_where_the_camera_sees_them(drive, files)
     np.testing.assert_allclose(in_imu @ from_imu[:3, :3].T + from_imu[:3, 3], seen, atol=1e-9)
 
 
-def test_kitti_and_ros_put_points_where_a_straightened_picture_shows_them(drive, files):
+def test_kitti_and_ros_put_points_where_a_straightened_picture_shows_them(drive: Path, files: Path) -> None:
     rows = dict(line.split(": ") for line in (files / "camera_calib.txt").read_text().splitlines())
     p2, rect, lidar = (
         np.array(rows[name].split(), "f8").reshape(3, -1) for name in ("P2", "R0_rect", "Tr_velo_to_cam")
@@ -72,7 +72,7 @@ def test_kitti_and_ros_put_points_where_a_straightened_picture_shows_them(drive,
     assert [info["image_width"], info["image_height"]] == [camera_lens(drive).width, camera_lens(drive).height]
 
 
-def test_tf_static_has_the_pose_of_each_sensor_in_the_lidar_frame(drive, files):
+def test_tf_static_has_the_pose_of_each_sensor_in_the_lidar_frame(drive: Path, files: Path) -> None:
     for each in yaml.safe_load((files / "tf_static.yaml").read_text())["transforms"]:
         name, rotation = each["child_frame_id"], [each["transform"]["rotation"][axis] for axis in "xyzw"]
         mount = sensor_mount(drive, name)
@@ -82,7 +82,7 @@ def test_tf_static_has_the_pose_of_each_sensor_in_the_lidar_frame(drive, files):
         np.testing.assert_allclose(ahead, mount.rotation[:, 0], atol=1e-12)
 
 
-def test_a_recording_without_mounts_is_refused_in_one_line(drive, tmp_path):
+def test_a_recording_without_mounts_is_refused_in_one_line(drive: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(drive, bare, ignore=shutil.ignore_patterns("_*", "config.yaml"))
     with pytest.raises(RoverError, match="nothing says where its sensors are"):
