@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from scipy.spatial import KDTree
+from scipy.spatial import cKDTree
 from scipy.special import chdtrc
 
 from rover_pipeline.camera.lens import Lens
@@ -54,11 +54,12 @@ _PIXEL = 0.08
 _STEP, _STEP_SHARE, _INCIDENCE = 0.5, 0.1, 2.0
 #: Neighbours of a point that are looked at. Schedule.
 _NEIGHBOURS = 20
-#: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down. Noise:
-#: where a beam hits an outline is uniform.
+#: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down.
+#: Noise: where a beam hits an outline is uniform.
 _BEYOND = 0.5
-#: Deviations of these, and of a focal length that somebody calibrated. Noise: uniform; 1 % is a poor calibration.
-_OTHERS_SIGMA = np.array([0.29, 0.29, 0.01])
+#: Deviations of these, and of the logarithm of a focal length.
+#: Noise: uniform; half a per cent is a usual calibration.
+_OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
 #: Where the estimate of all of these begins. Noise: as above.
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
 #: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing, 0.2 %. Tuned: by hand.
@@ -66,8 +67,8 @@ _DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2 + [0.002])
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
 #: and of this much at least. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
-#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels. Noise: elevations of beams
-#: are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
+#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels.
+#: Noise: elevations of beams are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
 #: Kinds of outlines: right, left, lower and upper. Layout.
 _KINDS = 4
@@ -142,7 +143,7 @@ def _outlines(pair: Pair, mount: Mount) -> _View:
     if len(rng) <= _NEIGHBOURS:
         return _View(lens, grey.astype("f4"), np.empty((0, 3)), np.empty((0, 3)), np.empty(0, "i8"), np.empty(0))
     rows = np.arange(len(rng))
-    apart, index = (each[:, 1:] for each in KDTree(pixel).query(pixel, _NEIGHBOURS + 1))
+    apart, index = (each[:, 1:] for each in cKDTree(pixel).query(pixel, _NEIGHBOURS + 1))
     offset, ranges = pixel[index] - pixel[:, None], rng[index]
     step = np.maximum(_STEP, _STEP_SHARE * rng)[:, None]
     is_far, is_same = ranges - rng[:, None] > step, np.abs(ranges - rng[:, None]) <= step
