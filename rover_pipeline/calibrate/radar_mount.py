@@ -146,9 +146,7 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
     halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
     apart = agree(halves[0].estimate, halves[1].estimate)
     if chdtrc(7, apart) < FALSE_ALARM:
-        return unknown(
-            start, "its halves show different mounts: the sensor moves, or they are too short"
-        )
+        return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")
     gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
                for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
     found = whole.estimate
