@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,8 +55,9 @@ class BatchPass:
 
     def equations(
         self, start: int, stop: int
-    ) -> tuple[list[tuple[SplineEquations, Nuisance]], list[SweepFit], list[np.ndarray]]:
-        """Normal equations of a segment by each lidar, how well sweeps fit the others, and their information."""
+    ) -> tuple[list[tuple[SplineEquations, Nuisance, list[SweepFit]]], list[np.ndarray]]:
+        """For each lidar normal equations of a segment, and how well its sweeps fit the others; and the information of
+        the sweeps of the main one."""
         reader, options = self.reader, self.reader.options
         maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
@@ -65,23 +66,40 @@ class BatchPass:
                 surfels.add(self.store.get(f"{near}-{half}"))
         begin, end = reader.span(start, stop)
         low, trajectory = self.trajectory.window(begin, end)
+        sweeps = (
+            (number, sweep and self._corrected(sweep))
+            for number, (sweep, _) in enumerate(reader.read(start, stop), start)
+        )
         fits: list[SweepFit] = []
+        fitted = self._evaluated(sweeps, trajectory, maps, self.errors, fits)
+        equations, information, nuisance = normal_equations(fitted, trajectory, options, errors=self.errors)
+        found = [(equations._replace(first=equations.first + low), nuisance, fits)]
+        low, trajectory = self._around(start, stop)
+        for number, other in enumerate(self._others()):
+            errors, own = self.errors.of_other(number), list[SweepFit]()
+            fitted = self._evaluated(other.sweeps(start, stop), trajectory, maps, errors, own, other)
+            equations, _, nuisance = normal_equations(fitted, trajectory, options, errors=errors, other=other)
+            found.append((equations._replace(first=equations.first + low), nuisance, own))
+        return found, information
 
-        def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
-            for number, (sweep, _) in enumerate(reader.read(start, stop), start):
-                sweep = self._corrected(sweep) if sweep else None
-                others = maps.others(number)
-                fits.append(evaluate(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
-                yield sweep, maps.target(number)
+    def _evaluated(
+        self,
+        sweeps: Iterable[tuple[int, Sweep | None]],
+        trajectory: SplineTrajectory,
+        maps: TwoMaps,
+        errors: PointErrors,
+        fits: list[SweepFit],
+        other: OtherLidar | None = None,
+    ) -> Iterator[tuple[Sweep | None, SurfelMap]]:
+        """Sweeps, each with the map that it is registered to. How well each fits the others is added to `fits`.
 
-        equations, information, nuisance = normal_equations(sweeps(), trajectory, options, errors=self.errors)
-        found = [(equations._replace(first=equations.first + low), nuisance)]
-        for other in self._others():
-            low, part = self._around(start, stop)
-            beside = ((sweep, maps.target(number)) for number, sweep in other.sweeps(start, stop))
-            equations, _, nuisance = normal_equations(beside, part, options, errors=self.errors, other=other)
-            found.append((equations._replace(first=equations.first + low), nuisance))
-        return found, fits, information
+        Args:
+            sweeps: each with the number of the sweep of the main lidar that it is, or is next to.
+        """
+        for number, sweep in sweeps:
+            others, options = maps.others(number), self.reader.options
+            fits.append(evaluate(sweep, trajectory, others, options, errors, other=other) if sweep else NO_FIT)
+            yield sweep, maps.target(number)
 
     def _others(self) -> Iterator[OtherLidar]:
         return (replace(other, vibration=self.vibration) for other in self.reader.others)

@@ -41,7 +41,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     packed,
     weakly_constrained,
 )
-from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
+from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, Nuisance, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -74,6 +74,7 @@ class Batch(NamedTuple):
         remaining: f8 (frame, 6), how far further passes would move the poses, if there were any, m and then rad, in the
             lidar frame.
         remaining_elevation: how far they would raise the beams, rad.
+        others: what its sweeps show of the errors of further lidars; see `PointErrors`.
     """
 
     trajectory: SplineTrajectory
@@ -86,6 +87,7 @@ class Batch(NamedTuple):
     missing_information: float = 0.0
     remaining: np.ndarray = np.zeros((1, 6))
     remaining_elevation: float = 0.0
+    others: tuple[tuple[tuple[float, float], float], ...] = ()
 
     @property
     def band(self) -> np.ndarray:
@@ -135,7 +137,7 @@ class Batch(NamedTuple):
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it says about the errors of points."""
         trajectory, nuisance = self.system.solve(self.noise)
-        return trajectory, PointErrors(nuisance, correlations(self.fits))
+        return trajectory, PointErrors(nuisance, correlations(self.fits), self.others)
 
 
 class Refined(NamedTuple):
@@ -366,18 +368,21 @@ def _at_once(
 ) -> Batch:
     """What all sweeps at once say about a trajectory."""
     recording, options = reader.recording, reader.options
-    fits: list[SweepFit] = []
+    fits: list[list[SweepFit]] = [[] for _ in (reader, *reader.others)]
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
+    expected = [(errors.common, 1.0), *(errors.others or [(errors.common, 1.0)] * len(reader.others))]
     system = SplineSystem(trajectory, options, errors.nuisance)
     with recording.exchange() as store:
         segments = BatchPass(reader, trajectory, ranges, store, errors, vibration)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for found, part_fits, part in recording.map(segments.equations, ranges, "refine", processes=True):
-            for equations, nuisance in found:
-                system.add(equations)
-                system.add_nuisance(nuisance, equations.first)
-            fits += packed(part_fits)
+        for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
+            for own, (equations, nuisance, part_fits), (_, variance) in zip(fits, found, expected, strict=True):
+                system.add(equations, 1 / variance)
+                system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
+                own += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
-    scale = noise_scale(fits)
-    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, errors, vibration)
+    scale = noise_scale(fits[0])
+    others = tuple((correlations(each), noise_scale(each) / scale) for each in fits[1:])
+    information_of_sweeps = np.concatenate(information) / scale
+    return Batch(trajectory, fits[0], information_of_sweeps, system, scale, errors, vibration, others=others)

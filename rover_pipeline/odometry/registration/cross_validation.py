@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THI
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
+
+if TYPE_CHECKING:
+    from rover_pipeline.odometry.other_lidars import OtherLidar
 
 #: Largest number of consecutive sweeps that are in the same of the two maps. Tuned: by hand.
 _BLOCK = 5
@@ -140,14 +143,17 @@ def evaluate(
     errors: PointErrors = NO_ERRORS,
     *,
     brief: bool = False,
+    other: OtherLidar | None = None,
 ) -> SweepFit:
     """How well a sweep fits a map that it is not in.
 
     Args:
         errors: of the points, as far as they are known.
+        other: the lidar that the sweep is of; None = the one whose trajectory it is.
         brief: leave out what takes most of the time, and what trajectories are not compared by: `motion` and `large`.
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
+    poses = other.on_rig(*poses, sweep.times) if other else poses
     depth = errors.depth if errors.depth.any() else np.zeros(0)
     weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
     matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
@@ -170,15 +176,16 @@ def evaluate(
     _, _, there, _ = pose_equations(
         *sweep.evaluated, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
     )
+    fit = fit._replace(
+        common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
+    )
+    if other:  # whether a pose is valid, sweeps of the main lidar decide
+        return fit
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
     large = share * _without_single_bodies(sweep, poses, others.large, planes)
-    return fit._replace(
-        motion=_unmodelled_motion(matrix, right, poses[1]),
-        large=large,
-        common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
-    )
+    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), large=large)
 
 
 def _cost(fit: Statistics, squares: float) -> float:

@@ -55,10 +55,16 @@ class PointErrors(NamedTuple):
     Attributes:
         nuisance: f8 (1 + level,), the unknowns of `Nuisance`; f8 (0,) = they are 0, and no unknowns.
         common: see `PointWeights`.
+        others: the same of each further lidar, and the variance of its distances relative to that of the main one.
     """
 
     nuisance: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
+    others: tuple[tuple[tuple[float, float], float], ...] = ()
+
+    def of_other(self, number: int) -> PointErrors:
+        """Those of a further lidar; of one that is not known yet they are as those of the main one."""
+        return self._replace(common=self.others[number][0]) if self.others else self
 
     @property
     def depth(self) -> np.ndarray:
