@@ -92,6 +92,8 @@ def neutral(path: Path) -> Any:
         return item.payload, as_types(item.metadata), [as_types(each) for each in item.tags], texts
     if path.suffix == ".rrd":
         return [as_types(each) for each in entities(path)]
+    if path.suffix in (".json", ".yaml"):  # sensors are in the order of their names
+        return sorted(as_types(line.rstrip(",").lower()) for line in path.read_text().splitlines())
     if path.suffix in (".ply", ".pcd", ".txt"):
         head, mark, body = path.read_bytes().partition(b"end_header\n")
         return as_types(head.decode("latin1")), mark, body
