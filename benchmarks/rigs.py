@@ -1,7 +1,7 @@
 """Several lidars and several radars of a rig together, beside each alone: `python -m benchmarks.rigs [--seeds N]`.
 
-Recordings are of the preset `car`, eight seconds each. Errors of positions are of the place of the main lidar, and are root
-mean squares after the fit of one rotation and translation.
+Recordings are of the preset `car`, eight seconds each. Errors of positions are of the place of the main lidar, and are
+root mean squares after the fit of one rotation and translation.
 """
 
 from __future__ import annotations
@@ -64,8 +64,11 @@ def _recording(seed: int) -> Iterator[float]:
         shutil.rmtree(trace / "radar_rear")
         run_step(find_step("_imu_filtered"), trace, "_imu_filtered", Request())
         run_step(find_step("_radar_odom"), trace, "_radar_odom", Request())
-        found, truth = rp.open(trace)["_radar_odom"], rp.open(trace)[f"_truth_{RADARS[0]}"]
-        own = np.einsum("nji,nj->ni", found.rot[:], found.vel[:]) - np.einsum("nji,nj->ni", truth.rot[:], truth.vel[:])
+        found = rp.open(trace)["_radar_odom"]
+        vel, true = (
+            np.einsum("nji,nj->ni", each.rot[:], each.vel[:]) for each in (found, rp.open(trace)[f"_truth_{RADARS[0]}"])
+        )
+        own = vel - true
         valid = np.asarray(found.valid[:], bool)
         cov = found.vel_cov[:].astype("f8")[valid]
         yield float(np.einsum("ni,nij,nj->n", own[valid], np.linalg.inv(cov), own[valid]).mean() / 3)
