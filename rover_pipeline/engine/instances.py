@@ -154,14 +154,21 @@ def declared_for(step: Step, sensor: str, rig: Rig) -> Step:
 def as_types(text: str, roles: Roles) -> str:
     """A `config.yaml` in which the sensors that stand for their types are called like these.
 
-    The poses of a rig that is named there are left out for a sensor that is not the main one of its type: they are of
-    that one.
+    Poses are in the frame of the main lidar then: a `rig` in which it has a pose itself is that of another lidar, which
+    has none. The poses of a rig that is named there are left out for a sensor that is not the main one of its type:
+    they are of that one.
 
     Raises:
         FormatError: it is no YAML.
     """
-    sections = parse_collection(text)
-    if not (names := {name: type for type, name in roles.items() if type in TYPES}):
+    sections, lidar = parse_collection(text), roles.get("lidar", "lidar")
+    if _type_in(sections, roles.get(MAIN, "")) == "lidar":
+        lidar = roles[MAIN]  # the step is for another one
+    names, mounts = {name: type for type, name in roles.items() if type in TYPES}, sections.get("rig")
+    if isinstance(mounts, Mapping) and isinstance(mounts.get(lidar), Mapping):
+        lidars = [name for name in sections if _type_in(sections, name) == "lidar" and name != lidar]
+        sections = {**sections, "rig": _seen_from(lidar, {**{name: {} for name in lidars}, **mounts})}
+    elif not names:
         return text
     renamed = _called(sections, names)
     mounts = renamed.get("rig")
@@ -172,6 +179,44 @@ def as_types(text: str, roles: Roles) -> str:
     elif MAIN in roles:
         renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
+
+
+def _type_in(sections: Mapping[str, Any], sensor: str) -> str:
+    section = sections.get(sensor)
+    return str(section.get("type", "")) if isinstance(section, Mapping) else ""
+
+
+def _seen_from(lidar: str, mounts: Mapping[str, Any]) -> dict[str, Any]:
+    """The poses of a section `rig` in the frame of a lidar that has one there, in which this has none.
+
+    Entries that are no poses stay: whoever reads them says what is wrong.
+    """
+    found = {name: each for name, each in mounts.items() if name != lidar}
+    try:
+        origin, into, late = _pose(mounts[lidar])
+        for name, each in found.items():
+            if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset"}:
+                place, rows, later = _pose(each)
+                way = [there - here for there, here in zip(place, origin, strict=True)]
+                columns = list(zip(*into, strict=True))  # the inverse of a rotation
+                found[name] = {
+                    "translation": [sum(p * q for p, q in zip(row, way, strict=True)) for row in columns],
+                    "rotation": [
+                        [sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*rows, strict=True)]
+                        for row in columns
+                    ],
+                    "time_offset": later - late,
+                }
+    except (TypeError, ValueError):
+        return dict(mounts)
+    return found
+
+
+def _pose(entry: Mapping[str, Any]) -> tuple[list[float], list[list[float]], float]:
+    """Translation, rotation and time offset of an entry of `rig`."""
+    rows = entry.get("rotation") or [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    translation = [float(each) for each in entry.get("translation") or (0, 0, 0)]
+    return translation, [[float(each) for each in row] for row in rows], float(entry.get("time_offset") or 0.0)
 
 
 def with_names(message: str, roles: Roles) -> str:

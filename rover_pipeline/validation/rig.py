@@ -54,13 +54,13 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
 
 
 def config_of(trace: Path, sensor: str) -> str | None:
-    """`config.yaml`, in which a sensor is called like its type; None when there is none."""
+    """`config.yaml` with a sensor and the lidar of `_odom` called like their types; None when there is none."""
     sensors, recorded = Rig(trace), read_optional(trace / CONFIG)
-    type = sensors.types.get(sensor, sensor)
-    if recorded is None or type == sensor:
-        return recorded
-    main = sensors.main(type)
-    return as_types(recorded, {type: sensor, **({MAIN: main} if main != sensor else {})})
+    type, made = sensors.types.get(sensor, sensor), (read_provenance(trace / "_odom") or {}).get("sensors")
+    lidar = str(made.get("lidar", "lidar")) if isinstance(made, Mapping) else sensors.main("lidar")
+    main = lidar if type == "lidar" else sensors.main(type)
+    roles = {"lidar": lidar, type: sensor, **({MAIN: main} if main != sensor else {})}
+    return recorded and as_types(recorded, {key: name for key, name in roles.items() if key != name})
 
 
 def clock_options(trace: Path) -> PointsOptions:

@@ -213,3 +213,27 @@ def test_messages_of_steps_name_the_sensor_and_not_its_type() -> None:
     )
     assert with_names(said, {}) == said
     assert with_names("radar_imu: 1; /x/imu/acc", roles) == "radar_imu: 1; /x/imu/acc"
+
+
+def test_poses_are_those_in_the_frame_of_the_lidar_that_is_the_main_one() -> None:
+    quarter = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+    text = yaml.safe_dump(
+        {
+            "top": {"type": "lidar"},
+            "rear": {"type": "lidar"},
+            "rig": {
+                "rear": {"translation": [-2, 0, 1], "rotation": quarter, "time_offset": 0.01},
+                "imu": {"translation": [-2, 3, 1], "time_offset": 0.03},
+            },
+        }
+    )
+    usual = yaml.safe_load(as_types(text, {"lidar": "top"}))["rig"]
+    assert usual["rear"]["translation"] == [-2, 0, 1], "the lidar that has no pose is the origin"
+    rig = yaml.safe_load(as_types(text, {"lidar": "rear"}))["rig"]
+    np.testing.assert_allclose(rig["imu"]["translation"], [3, 0, 0])
+    np.testing.assert_allclose(rig["imu"]["rotation"], np.transpose(quarter))
+    np.testing.assert_allclose(rig["top"]["translation"], [0, -2, -1])
+    np.testing.assert_allclose([rig["imu"]["time_offset"], rig["top"]["time_offset"]], [0.02, -0.01])
+    assert "rear" not in rig and "lidar" not in rig
+    other = yaml.safe_load(as_types(text, {"lidar": "rear", "main": "top"}))["rig"]
+    assert other["lidar"]["translation"] == [-2, 0, 1], "a step for another lidar has the pose of this one"
