@@ -115,10 +115,10 @@ class Needs:
         if any(name not in TYPES for name in flow.rig(results).types):
             for line in load("rover_pipeline.validation.unused:unused_sensors")(source):
                 print(f"rover-pipeline: {line}", file=sys.stderr)
-        # The odometry estimates how the IMU is mounted.
+        # The odometry estimates how the IMU is mounted, and matching needs no more than time offsets.
         needed: dict[str, tuple[str, Roles]] = {}
         for name in names:
-            if name == "odom" or f"_{name}" not in flow.steps:
+            if name in ("odom", "sync") or f"_{name}" not in flow.steps:
                 continue
             roles = flow.roles(f"_{name}", results)
             for type in flow.steps[f"_{name}"].uses.get("rig", ()):
