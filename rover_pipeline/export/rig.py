@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -13,10 +14,11 @@ import yaml
 from scipy.special import chdtrc
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
 from rover_pipeline.export.making import make_needed
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.rig import Rig
+from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
@@ -37,6 +39,8 @@ _NEEDS = {
     "imu": ("_imu_pose/pos",),
     "camera": ("_camera_pose/pos",),
 }
+#: How the file begins.
+_OURS = "# Read by `rig: "
 #: Largest difference of two mounts that were declared alike. Layout.
 _ROUNDING = 1e-6
 
@@ -54,6 +58,7 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
     Raises:
         RoverError: a recording lacks a lidar, has another rig than the first one, or shows nothing of any sensor.
     """
+    _require_place(out)
     traces = list(locate_traces(list(entries), Path.cwd(), None))
     shown: dict[str, list[tuple[Path, Shown]]] = {}
     for trace in traces:
@@ -89,7 +94,15 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
         },
     }
     text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
-    replace_file(out, f"# Read by `rig: {out.name}` of the configuration of rover_pipeline.\n{text}")
+    replace_file(out, f"{_OURS}{out.name}` of the configuration of rover_pipeline.\n{text}")
+
+
+def _require_place(out: Path) -> None:
+    """Raise InTheWayError where the file cannot go, before the work: what this command did not write stays."""
+    if not out.parent.is_dir():
+        raise InTheWayError(f"{out.parent}: no such folder; make it, or name another place by -o")
+    if os.path.lexists(out) and (out.is_symlink() or not out.is_file() or not read_text(out).startswith(_OURS)):
+        raise InTheWayError(f"{out}: stands there, and this command did not write it; move it away, or name another -o")
 
 
 def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mount, MountEstimate]:

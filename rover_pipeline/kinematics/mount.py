@@ -5,12 +5,13 @@ Where nobody states it, the sensor is assumed to have the pose of the lidar.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
-from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.errors import FormatError, explain
+from rover_pipeline.kinematics.options import Mounted, MountOptions, RigOptions
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.kinematics.stated import Source, find_stated
 from rover_pipeline.numerics.linear import matmul
@@ -51,10 +52,7 @@ def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     stated = find_stated(sensor, rig, recorded)
     if stated is None:
         return IDENTITY
-    # A matrix in a text file is rounded, so the nearest rotation is used.
-    options, source = stated
-    rotation = nearest(np.array(options.rotation))
-    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
+    return _mount(*stated)
 
 
 def mount_entry(mount: Mount) -> dict[str, object]:
@@ -63,10 +61,26 @@ def mount_entry(mount: Mount) -> dict[str, object]:
     return {**pose, "time_offset": mount.time_offset}
 
 
-def mount_of_entry(entry: Mapping[str, Any]) -> Mount:
-    """The mount of `mount_entry`."""
-    pose = np.array(entry["translation"]), np.array(entry["rotation"])
-    return Mount(*pose, time_offset=float(entry["time_offset"]))
+def mount_of_entry(entry: Any, where: str) -> Mount:
+    """The mount of `mount_entry`.
+
+    Args:
+        where: the entry is, for messages.
+
+    Raises:
+        FormatError: it is no rigid pose.
+    """
+    try:
+        options = MountOptions.model_validate(entry)
+    except ValidationError as error:
+        raise FormatError(f"{where}: {explain(error)}; make it again") from error
+    return _mount(options, "config.yaml")
+
+
+def _mount(options: MountOptions, source: Source) -> Mount:
+    # A matrix in a text file is rounded, so the nearest rotation is used.
+    rotation = nearest(np.array(options.rotation))
+    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

@@ -130,7 +130,7 @@ class _MapBuilder:
 
     def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
         """The same of another lidar, which is where an entry of `lidars.json` says."""
-        other, mount = self.recording.others[name], mount_of_entry(entry)
+        other, mount = self.recording.others[name], mount_of_entry(entry, f"_odom/lidars.json: {name}")
         metadata = other.texts["metadata"]
         lidar = lidar_reader(metadata, self.options.lidar.ts_reference)
         ts = clock("lidar", other.ts, self.options.times).best

@@ -166,3 +166,23 @@ def test_a_wrong_rig_has_a_finding_on_the_page_and_is_put_right_by_one_command(t
     for name in ("radar", "imu"):
         error = difference(find_mount(name, options, None), true[name])
         assert np.degrees(abs(error[2])) < 0.4 and np.abs(error[3:5]).max() < 0.03
+
+
+@pytest.mark.parametrize("what", ["a file of the user", "a link", "a folder", "no folder"])
+def test_what_the_command_did_not_write_is_not_overwritten(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, other = tmp_path / "rig.yaml", tmp_path / "mine.yaml"
+    other.write_text("rig: {}\n")
+    if what == "a file of the user":
+        out.write_text("rig: {}\n")
+    elif what == "a link":
+        out.symlink_to(other)
+    elif what == "a folder":
+        out.mkdir()
+    else:
+        out = tmp_path / "none" / "rig.yaml"
+    assert main(["calibrate", "rig", str(tmp_path / "trace"), "-o", str(out)]) == 1
+    said = "no such folder" if what == "no folder" else "this command did not write it"
+    assert said in capsys.readouterr().err and other.read_text() == "rig: {}\n"
+    assert what != "a file of the user" or out.read_text() == "rig: {}\n"

@@ -12,10 +12,10 @@ import pytest
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import find_mount, mount_of_entry, mount_warnings
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.table import find_step
 
@@ -81,3 +81,9 @@ def test_the_doubt_about_the_named_radar_is_told_where_its_pose_is_used(
         pos = Sensor(trace / sensor).channel("pos").read()
         true = Sensor(trace / "_truth_radar").channel("pos").read()
         assert 0.01 < np.nanmedian(np.linalg.norm(pos - true, axis=1)) < 0.05
+
+
+@pytest.mark.parametrize("entry", [5, {"translation": [1]}, {"rotation": np.diag([9, 1, 1]).tolist()}])
+def test_an_entry_of_another_lidar_that_is_no_pose_is_an_error_that_names_it(entry: Any) -> None:
+    with pytest.raises(FormatError, match=r"lidars\.json: rear: "):
+        mount_of_entry(entry, "lidars.json: rear")
