@@ -156,7 +156,7 @@ class StepRun:
                 if not damage:
                     other = self.step.others[name]
                     found = open_inputs(other, self.trace, self._input, self.options, digests, self._roles)
-                    self._others[name] = FrameTask(other, found, self.options, partial, {}, corrupt)
+                    self._others[name] = FrameTask(other, found, self.options, partial, {}, mark_corrupt=True)
             except FormatError as error:
                 damage = str(error)
             if damage:
