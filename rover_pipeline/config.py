@@ -77,7 +77,8 @@ class Config(Options):
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
         "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
-        "or the lidar's pose if there is none. time_offset, s, is added to the sensor's times. `rig: iq1m` is short "
+        "or the lidar's pose if there is none. time_offset, s, is added to the sensor's times, covariance is that of "
+        "its error. `rig: iq1m` is short "
         "for `rig: {name: iq1m}`, and `rig: FILE.yaml` is what `rover-pipeline calibrate rig` has written.",
     )
     poses: PosesSection = Field(

@@ -8,7 +8,7 @@ sensor of the type it is the same step with other names: `radar_front` gives `_r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -195,21 +195,39 @@ def _seen_from(lidar: str, mounts: Mapping[str, Any]) -> dict[str, Any]:
     try:
         origin, into, late = _pose(mounts[lidar])
         for name, each in found.items():
-            if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset"}:
+            if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset", "covariance"}:
                 place, rows, later = _pose(each)
                 way = [there - here for there, here in zip(place, origin, strict=True)]
                 columns = list(zip(*into, strict=True))  # the inverse of a rotation
                 found[name] = {
-                    "translation": [sum(p * q for p, q in zip(row, way, strict=True)) for row in columns],
-                    "rotation": [
-                        [sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*rows, strict=True)]
-                        for row in columns
-                    ],
+                    "translation": [row[0] for row in _product(columns, [[each] for each in way])],
+                    "rotation": _product(columns, rows),
                     "time_offset": later - late,
                 }
+                own, of_origin = each.get("covariance"), mounts[lidar].get("covariance")
+                if own is not None or of_origin is not None:
+                    found[name]["covariance"] = _covariance(columns, way, own, of_origin)
     except (TypeError, ValueError):
         return dict(mounts)
     return found
+
+
+def _product(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*b, strict=True)] for row in a]
+
+
+def _covariance(turn: Any, way: Sequence[float], own: Any, origin: Any) -> list[list[float]]:
+    """Covariance of a pose in the frame of a lidar whose own pose is uncertain, as `Mount.seen_from` gives it."""
+    x, y, z = way
+    sums = [[0.0] * 7] * 7
+    for cov, arm in ((own, [[0.0] * 3] * 3), (origin, [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])):
+        if cov is not None:
+            moved = _product(turn, arm)
+            rows = [[*row, 0.0, 0.0, 0.0, 0.0] for row in turn]
+            rows += [[*by, *row, 0.0] for by, row in zip(moved, turn, strict=True)] + [[0.0] * 6 + [1.0]]
+            part = _product(_product(rows, cov), list(zip(*rows, strict=True)))
+            sums = [[p + q for p, q in zip(*pair, strict=True)] for pair in zip(sums, part, strict=True)]
+    return sums
 
 
 def _pose(entry: Mapping[str, Any]) -> tuple[list[float], list[list[float]], float]:

@@ -121,16 +121,15 @@ def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mo
 
 def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[str, Any]]:
     """The mount for the configuration, and what is known of it."""
-    mount = estimate.mount if estimate.adopted else declared
-    off = difference(mount, estimate.mount)
+    off = difference(declared, estimate.mount) * (not estimate.adopted)
     covariance = estimate.covariance + np.outer(off, off)
+    mount = estimate.mount._replace(covariance=covariance) if estimate.adopted else declared
     rotation, translation, (late,) = np.split(np.sqrt(np.diag(covariance)), [3, 6])
     return mount, {
         "adopted": estimate.adopted,
         "rotation_sigma_deg": np.degrees(rotation).round(4).tolist(),
         "translation_sigma": translation.round(5).tolist(),
         "time_offset_sigma": round(float(late), 6),
-        "covariance": [[float(f"{value:.4g}") for value in row] for row in covariance],
         "observed": [name for name, seen in zip(COMPONENTS, estimate.observed, strict=True) if seen],
         "declared": _as_config(declared) if declared.known else None,
         "remarks": [*estimate.remarks, *estimate.proposals()],
@@ -138,11 +137,14 @@ def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[st
 
 
 def _as_config(mount: Mount) -> Mapping[str, Any]:
-    return {
+    entry = {
         "translation": mount.translation.round(5).tolist(),
         "rotation": mount.rotation.round(7).tolist(),
         "time_offset": round(mount.time_offset, 6),
     }
+    if mount.covariance is None:
+        return entry
+    return entry | {"covariance": [[float(f"{value:.4g}") for value in row] for row in mount.covariance]}
 
 
 def _line(sensor: str, declared: Mount, estimate: MountEstimate) -> str:

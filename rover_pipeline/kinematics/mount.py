@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from rover_pipeline.errors import FormatError, explain
 from rover_pipeline.kinematics.options import Mounted, MountOptions, RigOptions
-from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.kinematics.rotation import nearest, skew
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.stated import Source, find_stated
 from rover_pipeline.numerics.linear import matmul
 
@@ -25,12 +26,15 @@ class Mount(NamedTuple):
         rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
         source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
         time_offset: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
+        covariance: f8 (7, 7), of the error of the pose: rotation vector, rad, translation, m, both in the lidar frame,
+            and time offset, s. The true mount is exp(r) R, translation + t, time_offset + s. None = none is stated.
     """
 
     translation: np.ndarray
     rotation: np.ndarray
     source: Source = "config"
     time_offset: float = 0.0
+    covariance: np.ndarray | None = None
 
     @property
     def known(self) -> bool:
@@ -40,7 +44,35 @@ class Mount(NamedTuple):
     def seen_from(self, other: Mount) -> Mount:
         """The same pose in the frame of another sensor, by whose clock times are then."""
         into, late = other.rotation.T, self.time_offset - other.time_offset
-        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source, late)
+        way, covariance = self.translation - other.translation, None
+        if self.covariance is not None or other.covariance is not None:
+            # Their errors are independent. An error of the other's rotation moves what is away from it.
+            covariance = np.zeros((7, 7))
+            for mount, arm in ((self, 0 * way), (other, way)):
+                turned = np.eye(7)
+                turned[:6, :6] = np.kron(np.eye(2), into)
+                turned[3:6, :3] = matmul(-into, skew(arm))
+                if mount.covariance is not None:
+                    covariance += matmul(turned, mount.covariance, turned.T)
+        return Mount(matmul(into, way), matmul(into, self.rotation), self.source, late, covariance)
+
+    def errors(self, state: State) -> np.ndarray:
+        """Covariance of what the mount's error does to the sensor's poses in N states, f8 (N, 6, 6).
+
+        It is of a displacement and a rotation vector, both in the frame of the sensor, m and rad; zero where the mount
+        states none.
+        """
+        stated = np.zeros((7, 7)) if self.covariance is None else self.covariance
+        jacobian = np.zeros((len(state.pos), 6, 7))
+        jacobian[:, 3:, :3] = jacobian[:, :3, 3:6] = self.rotation.T
+        jacobian[:, :3, 6], jacobian[:, 3:, 6] = np.einsum("nji,nj->ni", state.rot, state.vel), state.avel
+        return np.asarray(matmul(jacobian, stated, np.swapaxes(jacobian, 1, 2)))
+
+    def carried(self, cov: np.ndarray) -> np.ndarray:
+        """Covariance of poses of the lidar as that of poses of the sensor, f8 (N, 6, 6), each in its own frame."""
+        jacobian = np.kron(np.eye(2), self.rotation.T)
+        jacobian[:3, 3:] = matmul(-self.rotation.T, skew(self.translation))
+        return np.asarray(matmul(jacobian, cov, jacobian.T))
 
 
 #: The lidar itself, or a sensor whose pose nobody gave. Layout.
@@ -80,7 +112,8 @@ def mount_of_entry(entry: Any, where: str) -> Mount:
 def _mount(options: MountOptions, source: Source) -> Mount:
     # A matrix in a text file is rounded, so the nearest rotation is used.
     rotation = nearest(np.array(options.rotation))
-    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset)
+    covariance = None if options.covariance is None else np.array(options.covariance, "f8")
+    return Mount(np.array(options.translation, "f8"), rotation, source, options.time_offset, covariance)
 
 
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,6 +16,9 @@ Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 
 #: Sensors whose pose on the rig can be given; the lidar is the origin.
 Mounted = Literal["radar", "camera", "imu"]
+
+#: Rotation, translation, time. Layout.
+_SEVEN = Field(min_length=7, max_length=7)
 
 #: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
 #: Tuned: by hand.
@@ -33,6 +37,11 @@ class MountOptions(Options):
         0.0,
         allow_inf_nan=False,
         description="Added to the sensor's times to have those of the lidar's clock, s; negative if they are late.",
+    )
+    covariance: Annotated[tuple[Annotated[tuple[float, ...], _SEVEN], ...], _SEVEN] | None = Field(
+        None,
+        description="Of the error of this pose, 7x7: a rotation vector, rad, a translation, m, both in the lidar "
+        "frame, and time_offset, s, as `rover-pipeline calibrate rig` writes it. null = the pose is taken for exact.",
     )
 
     @field_validator("translation", "rotation")
@@ -57,6 +66,15 @@ class MountOptions(Options):
             raise ValueError(
                 f"is a reflection: its determinant is {determinant:.3g} and must be 1; the frame is front-left-up"
             )
+        return rows
+
+    @field_validator("covariance")
+    @classmethod
+    def _is_covariance(cls, rows: tuple[tuple[float, ...], ...] | None) -> tuple[tuple[float, ...], ...] | None:
+        for (i, row), (j, other) in itertools.product(enumerate(rows or ()), repeat=2):
+            limit = math.sqrt(max(0.0, row[i] * other[j]))
+            if not (abs(row[j]) <= limit * (1 + _TOLERANCE) and abs(row[j] - other[i]) <= limit * _TOLERANCE):
+                raise ValueError(f"is no covariance: see row {i + 1}, column {j + 1}")
         return rows
 
 
@@ -104,9 +122,9 @@ NAMED_RIGS: Mapping[RigName, Mapping[Mounted, MountOptions]] = MappingProxyType(
 
 class RigOptions(Options):
     """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]],
-    time_offset: s}` in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig, else as in the
-    section `rig` of the recording's config.yaml, or the lidar's pose if there is none. A name alone stands for the
-    whole section, and so does that of a file of `rover-pipeline calibrate rig`."""
+    time_offset: s, covariance: null}` in metres and as a 3x3 lidar-from-sensor matrix. null = that of the named rig,
+    else as in the section `rig` of the recording's config.yaml, or the lidar's pose if there is none. A name alone
+    stands for the whole section, and so does that of a file of `rover-pipeline calibrate rig`."""
 
     name: RigName | None = Field(
         None,

@@ -34,6 +34,12 @@ class State(NamedTuple):
         pos, vel, acc = (matmul(vector, rotation.T) for vector in (self.pos, self.vel, self.acc))
         return State(pos, matmul(rotation, self.rot), vel, acc, self.avel)
 
+    @staticmethod
+    def standing(count: int) -> State:
+        """N times the state of a sensor that stands still at the origin."""
+        pos = np.zeros((count, 3))
+        return State(pos, np.tile(np.eye(3), (count, 1, 1)), pos, pos, pos)
+
     def finite(self) -> np.ndarray:
         """Whether all numbers of an instant are finite, bool (N,)."""
         return np.all([np.isfinite(array).all(axis=tuple(range(1, array.ndim))) for array in self], axis=0)

@@ -78,6 +78,15 @@ class Trajectory:
                 whole[known] = part
         return states, known
 
+    def interpolated(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Values of the states, (N, ...), between them at M instants, f8 seconds; NaN where the motion is not known."""
+        known, left = self._bracket(time)
+        out, left = np.full((len(time), *values.shape[1:]), np.nan), left[known]
+        later = (time[known] - self.ts[left]) / (self.ts[left + 1] - self.ts[left])
+        later = later.reshape(-1, *[1] * (values.ndim - 1))
+        out[known] = (1 - later) * values[left] + later * values[left + 1]
+        return out
+
     def _bracket(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether each instant lies between two valid states, or on one, and the first state of its interval."""
         last = len(self.ts) - 2

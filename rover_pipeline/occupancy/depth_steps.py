@@ -17,7 +17,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
-from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
@@ -33,6 +33,11 @@ from rover_pipeline.occupancy.sweeps import (
     sensor_poses,
     still_columns,
 )
+
+#: Largest standard deviation of a return in the picture, pixels, of which pixels are looked at. Schedule.
+_WIDEST = 4.0
+#: Covariance of the pose of a camera that is known. Layout.
+_EXACT = np.zeros((6, 6))
 
 
 def inspect_lens(
@@ -86,18 +91,20 @@ def depth(
         recorded_ts: f8 (picture,), times of all pictures, for the clock of the camera.
 
     Returns:
-        `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is within the tolerance
-        or the motion is not known.
+        `depth` u2 (frame, height, width), mm, 0 = no return, or none that is certain, and `valid` = 0 where no sweep is
+        within the tolerance or the motion is not known.
     """
     assert lidar_ts is not None
     reader = lidar_reader(metadata, options.lidar.ts_reference)
     mount = find_mount("camera", options.rig, config)
     camera = _camera(intrinsics, _picture_size(recorded, published), options)
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
+    errors = mount.errors(State.standing(len(ts)))
     if odometry is not None and recorded_ts is not None:
         motion = reader.motion(odometry, options.times)
-        pictures = corrected("camera", ts, recorded_ts, options.times) + mount.time_offset
-        cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures), mount)
+        pictures = corrected("camera", ts, recorded_ts, options.times)
+        errors = mount.errors(motion.trajectory.at(pictures, mount)[0])
+        cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures + mount.time_offset), mount)
         columns = columns_in(cameras, motion, lidar_ts, reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
     valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
@@ -109,13 +116,14 @@ def depth(
         if lidar_ts[i] != read_ts:  # several pictures share a sweep
             sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
             read_ts = lidar_ts[i]
-        out[i] = camera.depth(sweep.rng, sweep.xyz, lidar, mount)
+        out[i] = camera.depth(sweep.rng, sweep.xyz, lidar, mount, errors[i])
     return {"depth": out, "valid": valid}
 
 
 @functools.lru_cache(maxsize=4)
 def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
-    return DepthCamera(_pixels(_intrinsics(intrinsics, size, options).lens, options), options.min_range)
+    lens = _pixels(_intrinsics(intrinsics, size, options).lens, options)
+    return DepthCamera(lens, options.min_range, options.ambiguity)
 
 
 def _intrinsics(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> Intrinsics:
@@ -145,14 +153,17 @@ class DepthCamera:
     Args:
         lens: of the pixels.
         min_range: minimum depth of a return, m along the camera's axis.
+        ambiguity: share by which depths of returns that a pixel may see differ where it has no depth.
     """
 
-    def __init__(self, lens: Lens, min_range: float) -> None:
+    def __init__(self, lens: Lens, min_range: float, ambiguity: float = np.inf) -> None:
         self.lens = lens
         self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2])
-        self._min_depth = min_range
+        self._min_depth, self._ambiguity = min_range, ambiguity
 
-    def depth(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, mount: Mount) -> np.ndarray:
+    def depth(
+        self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, mount: Mount, errors: np.ndarray = _EXACT
+    ) -> np.ndarray:
         """Depth of the nearest return in each pixel, u2 (height, width), mm along the axis; 0 = none.
 
         Args:
@@ -162,18 +173,44 @@ class DepthCamera:
                 front-left-up.
             mount: the camera's pose in the lidar frame. Returns that were measured at less than the minimum depth are
                 left out: the rig itself moves along.
+            errors: f8 (6, 6), covariance of a displacement and a rotation vector of the camera, in its frame; 0 = none.
         """
         out = np.zeros((self.lens.height, self.lens.width), "u2")
         poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
         front = np.append(mount.rotation[:, 0], matmul(-mount.rotation[:, 0], mount.translation))
-        _project(rng, xyz, poses, front, self._lens, self.lens.is_fisheye, self._min_depth, out)
+        bounds = np.zeros((2, *out.shape) if errors.any() else (0, 0, 0))
+        _project(rng, xyz, poses, front, self._lens, self.lens.is_fisheye, self._min_depth, errors, out, bounds)
+        if len(bounds):
+            out[bounds[1] > bounds[0] * (1 + self._ambiguity)] = 0
         return out
+
+
+@compiled
+def _deviation(row: tuple[float, ...], covariance: np.ndarray) -> float:
+    square = 0.0
+    for i in range(6):
+        for j in range(6):
+            square += row[i] * covariance[i, j] * row[j]
+    return np.sqrt(max(square, 0.0))
+
+
+@compiled
+def _extend(bounds: np.ndarray, depth: float, u: float, v: float, wide: float, high: float) -> None:
+    """The smallest and the largest depth of all returns that a pixel may see, within two standard deviations."""
+    height, width = bounds.shape[1:]
+    far = np.inf if max(wide, high) > _WIDEST else depth  # too many pixels: all that is near is uncertain
+    wide, high = 2 * min(wide, _WIDEST), 2 * min(high, _WIDEST)
+    for row in range(max(0, int(v - high + 0.5)), min(height - 1, int(v + high + 0.5)) + 1):
+        for column in range(max(0, int(u - wide + 0.5)), min(width - 1, int(u + wide + 0.5)) + 1):
+            if bounds[1, row, column] == 0 or depth < bounds[0, row, column]:
+                bounds[0, row, column] = depth
+            bounds[1, row, column] = max(bounds[1, row, column], far)
 
 
 @compiled
 def _project(
     rng: np.ndarray, xyz: np.ndarray, poses: np.ndarray, front: np.ndarray, lens: np.ndarray,
-    is_fisheye: bool, min_depth: float, out: np.ndarray,
+    is_fisheye: bool, min_depth: float, errors: np.ndarray, out: np.ndarray, bounds: np.ndarray,
 ) -> None:  # fmt: skip
     fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, max_square = lens
     height, width = out.shape
@@ -199,6 +236,13 @@ def _project(
             radial = scale * (1 + argument * (k1 + argument * (k2 + argument * (k3 + argument * k4))))
             u = fx * (x * radial + 2 * p1 * x * y + p2 * (square + 2 * x * x)) + cx
             v = fy * (y * radial + p1 * (square + 2 * y * y) + 2 * p2 * x * y) + cy
+            if len(bounds):
+                # Pixels that the return may be in: where its displacement and the rotation of the camera move it.
+                from_u = (x / depth, 1 / depth, 0.0, y, -x * y, 1 + x * x)
+                from_v = (y / depth, 0.0, 1 / depth, -x, -1 - y * y, x * y)
+                wide = fx * radial * _deviation(from_u, errors)
+                high = fy * radial * _deviation(from_v, errors)
+                _extend(bounds, depth, u, v, wide, high)
             if not (-0.5 <= u < width - 0.5 and -0.5 <= v < height - 0.5):
                 continue
             column_out, row_out = int(u + 0.5), int(v + 0.5)

@@ -114,6 +114,12 @@ class DepthSection(Options):
         "rig itself.",
     )
     tolerance: float = Field(0.15, gt=0, description="Maximum time between a picture and the middle of the sweep, s.")
+    ambiguity: float = Field(
+        0.1,
+        gt=0,
+        description="Where `rig` states the covariance of the camera's pose: a pixel has no depth if, within two "
+        "standard deviations, it may see a return whose depth differs by more than this share.",
+    )
 
 
 class DepthOptions(LensOptions, DepthSection):

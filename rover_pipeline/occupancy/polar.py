@@ -73,6 +73,41 @@ class PolarOccupancy:
         return out
 
 
+def share_kept(cells: np.ndarray, grid: PolarGrid, errors: np.ndarray) -> float:
+    """Share of the occupied cells' returns that an error of the sensor's pose leaves in their cells, 0 to 1.
+
+    Returns are anywhere in a cell with the same probability. One that is displaced by d along a side of length s leaves
+    its cell with the probability d / s, and the mean of |d| is sqrt(2 / pi) of its deviation (normal distribution).
+
+    Args:
+        cells: u1 (elevation, azimuth, range).
+        errors: f8 (6, 6), covariance of a displacement, m, and a rotation vector, rad, of the sensor, in its frame.
+    """
+    elevation, azimuth, number = np.nonzero(cells)
+    if not len(number) or not errors.any():
+        return 1.0
+    up = np.zeros(len(number)) if len(cells) == 1 else _middle(grid.elevation)[elevation]
+    left, distance = -_middle(grid.azimuth)[azimuth], np.maximum(number, 0.5) * grid.resolution
+    level = np.stack([np.cos(left), np.sin(left), 0 * left], axis=1)
+    away = np.cos(up)[:, None] * level + np.sin(up)[:, None] * [0.0, 0.0, 1.0]
+    aside = np.stack([-level[:, 1], level[:, 0], 0 * left], axis=1)
+    sides = [(away, np.full(len(number), grid.resolution))]
+    sides.append((aside, distance * np.cos(up) * np.diff(grid.azimuth)[azimuth]))
+    if len(cells) > 1:
+        sides.append((np.cross(away, aside), distance * np.diff(grid.elevation)[elevation]))
+    kept = np.ones(len(number))
+    for axis, length in sides:
+        # The return moves against the displacement of the sensor, and against its rotation.
+        row = np.concatenate([axis, np.cross(distance[:, None] * away, axis)], axis=1)
+        moved = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", row, errors, row), 0.0))
+        kept *= np.maximum(0.0, 1 - np.sqrt(2 / np.pi) * moved / length)
+    return float(kept.mean())
+
+
+def _middle(limits: np.ndarray) -> np.ndarray:
+    return np.asarray((limits[:-1] + limits[1:]) / 2)
+
+
 class _Lookup(NamedTuple):
     """Bins of a quotient.
 

@@ -14,13 +14,13 @@ from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
-from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
-from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
+from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges, share_kept
 from rover_pipeline.occupancy.sweeps import (
     MOVED,
     STILL,
@@ -32,6 +32,9 @@ from rover_pipeline.occupancy.sweeps import (
 )
 from rover_pipeline.radar.axes import AXES, range_axis
 from rover_pipeline.radar.timing import frame_duration
+
+#: Share of the occupied cells that must be certain in a valid frame. Layout.
+_KEPT = 0.5
 
 
 def occupancy(
@@ -71,19 +74,23 @@ def occupancy(
 
     Returns:
         `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat. Where the motion or the
-        tilt is needed and not known, or no sweep is within the tolerance, no cell is occupied and `valid` is 0.
+        tilt is needed and not known, or no sweep is within the tolerance, no cell is occupied and `valid` is 0. It is 0
+        too where the covariance of the mount that `rig` states leaves open what half of the cells or more hold.
     """
     mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
     assert lidar_ts is not None
     reader, frames = lidar_reader(metadata, options.lidar.ts_reference), len(lidar_ts)
-    instants, near = None, np.ones(frames, bool)
+    instants, near, errors = None, np.ones(frames, bool), mount.errors(State.standing(frames))
     if ts is not None and radar_ts is not None:
         middle = frame_duration(radar_ts, config, sidecar, radar).middle
         near = near_sweep(ts + middle, lidar_ts, reader.span, options.tolerance)
-        instants = corrected("radar", ts, radar_ts, options.times) + middle
+        late = find_mount("radar", options.rig, config).time_offset
+        instants = corrected("radar", ts, radar_ts, options.times) + middle + late
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     if odometry is not None:
         motion = reader.motion(odometry, options.times)
+        if instants is not None:  # by the radar's clock
+            errors = mount.errors(motion.trajectory.at(instants - mount.time_offset, mount)[0])
         sensors = sensor_poses(lidar_poses(motion, lidar_ts, instants), mount)
         grid_from_sensor = np.broadcast_to(np.eye(3), sensors.rot.shape)
         if options.level:
@@ -100,6 +107,7 @@ def occupancy(
         if valid[i] and lidar is not None:
             sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
             cells[i] = polar.cells(sweep.rng, sweep.xyz, lidar, mount.translation)
+            valid[i] = share_kept(cells[i], polar.grid, errors[i]) > _KEPT
     return {"occupancy": cells[:, 0] if flat else cells, "valid": valid}
 
 

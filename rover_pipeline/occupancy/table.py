@@ -37,7 +37,7 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
     return Step(
         sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
-        version=5,
+        version=6,
         sections=("occupancy", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "radar", "imu")},
         options=OccupancyOptions,

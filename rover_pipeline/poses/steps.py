@@ -26,6 +26,7 @@ def poses(
     sensor: Mounted,
     options: PosesOptions,
     odometry: Mapping[str, np.ndarray],
+    cov: np.ndarray | None = None,
     config: str | None = None,
     sidecar: str | None = None,
     radar: str | None = None,
@@ -39,6 +40,7 @@ def poses(
 
     Args:
         odometry: the channels of `_odom`, or those of `_radar_odom` where the options say so.
+        cov: f4 (state, 6, 6), its covariances; None = it states none, and those of the sensor are NaN.
         config: `config.yaml`, which may hold the extrinsics and, for the radar, the timing of its chirps.
         sidecar, radar: `radar.json` and the radar's `meta.json`, which give the maximum velocity of its Doppler bins
             and, if `config.yaml` does not, how long a frame lasts.
@@ -46,8 +48,8 @@ def poses(
         main: what `config.yaml` calls the radar whose `_radar_odom` it is; `main` = the radar.
 
     Returns:
-        `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 where the trajectory is not
-        known; and an inspection with the source of the extrinsics and the largest speed.
+        `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), `cov` f4 (frame, 6, 6), NaN and `valid` = 0 where the
+        trajectory is not known; and an inspection with the source of the extrinsics and the largest speed.
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
     remarks, carried, source = [], mount, "_odom"
@@ -56,6 +58,8 @@ def poses(
         name = "radar" if main == MAIN or sensor != "radar" else main
         carrier = find_mount(name, options.rig, config)
         carried, source = mount.seen_from(carrier), "_radar_odom"
+        if name == sensor:
+            carried = carried._replace(covariance=None)
         if name != "radar" and not carrier.known:
             remarks = [f"`rig` of config.yaml must say where {name} is, which the trajectory is of: no pose is known"]
             odometry = {**odometry, "valid": np.zeros_like(odometry["valid"])}
@@ -68,13 +72,16 @@ def poses(
     trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)
     count = len(instants)
     channels = {"pos": np.empty((count, 3)), "rot": np.empty((count, 3, 3))}
-    channels |= {"vel": np.empty((count, 3)), "acc": np.empty((count, 3))}
+    channels |= {"vel": np.empty((count, 3)), "acc": np.empty((count, 3)), "cov": np.empty((count, 6, 6), "f4")}
+    stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None else cov.astype("f8")
     known, fastest = np.empty(count, bool), np.full(-(-count // BLOCK), np.nan)
     ahead = np.empty(count if sidecar is not None else 0)
     for number, part in enumerate(blocks(count)):
         state, known[part] = trajectory.at(instants[part], carried)
-        for name, values in channels.items():
-            values[part] = getattr(state, name)
+        for name in ("pos", "rot", "vel", "acc"):
+            channels[name][part] = getattr(state, name)
+        of_odometry = trajectory.interpolated(instants[part] + carried.time_offset, stated)
+        channels["cov"][part] = carried.carried(of_odometry) + carried.errors(state)
         fastest[number] = np.linalg.norm(state.vel, axis=1).max(where=known[part], initial=-np.inf)
         if sidecar is not None:
             ahead[part] = np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0])

@@ -14,10 +14,11 @@ _SIDECARS = {"radar": {"sidecar": "radar/radar.json?", "radar": "radar/meta.json
 _INSTANTS = {"radar": " in the middle of the frame's chirps"}
 
 
-_OF_RADAR = When({"whole": {"odometry": RADAR_ODOMETRY}}, options={"odometry": "radar"})
+_RADAR_ODOMETRY = {"odometry": RADAR_ODOMETRY, "cov": "_radar_odom/cov?"}
+_OF_RADAR = When({"whole": _RADAR_ODOMETRY}, options={"odometry": "radar"})
 #: A recording without a lidar has no other trajectory.
 _WITHOUT_LIDAR = When(
-    {"whole": {"odometry": RADAR_ODOMETRY}, "constants": {"odometer": "radar"}},
+    {"whole": _RADAR_ODOMETRY, "constants": {"odometer": "radar"}},
     has=("radar/ts", "imu/ts"),
     lacks=("lidar/ts",),
 )
@@ -26,12 +27,12 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=5 if sensor == "radar" else 4,
+        version=6 if sensor == "radar" else 5,
         sections=("poses", "rig", "sync.times"),
         uses={"rig": tuple(dict.fromkeys(("name", sensor, "radar")))},
         options=PosesOptions,
         inputs={"ts": f"{sensor}/ts"},
-        whole={"odometry": ODOMETRY},
+        whole={"odometry": ODOMETRY, "cov": "_odom/cov?"},
         files={"config": "config.yaml?", **_SIDECARS.get(sensor, {})},
         constants={"sensor": sensor, "main": MAIN},
         alternatives=(_OF_RADAR, _WITHOUT_LIDAR),
@@ -44,6 +45,12 @@ STEPS = tuple(
             "rot": Output("World-from-sensor rotation. [world, sensor]", type="f8"),
             "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
             "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
+            "cov": Output(
+                "Covariance of pos and rot, of a displacement and then a rotation vector, both in the frame of the "
+                "sensor, m and rad: that of the odometry, and of the mount where `rig` states one. [xyz and rotation, "
+                "xyz and rotation]",
+                type="f4",
+            ),
         },
         run=Run(recording=True, brief=True, cost=SMALL, threads=1),
         shown=Shown(

@@ -9,7 +9,8 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.mounts import changed
+from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.occupancy.depth_steps import DepthCamera
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
@@ -101,3 +102,48 @@ def test_returns_of_the_rig_itself_do_not_become_obstacles_when_the_rig_moves() 
         poses = Poses(np.tile(np.eye(3), (2, 1, 1)), np.tile([moved, 0.0, 0.0], (2, 1)))
         found = camera.depth(ranges, points, poses, AT_LIDAR)
         assert found[found > 0].tolist() == [2000 + 1000 * moved]
+
+
+def posts(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A wall 12 m ahead and posts before it at 3 to 6 m, seen by 64 beams with 0.2 degrees between columns."""
+    azimuth, altitude = np.radians(np.arange(-45, 45, 0.2)), np.radians(np.linspace(30, -30, 64))[:, None]
+    metres = np.full(len(azimuth), 12.0)
+    for _ in range(8):
+        metres[np.abs(azimuth - rng.uniform(-0.7, 0.7)) < 0.03] = rng.uniform(3, 6)
+    forward = np.stack([np.ones_like(azimuth), np.tan(azimuth), 0 * azimuth], -1)
+    points = np.repeat((metres[:, None] * forward)[None], 64, axis=0)
+    points[..., 2] = np.hypot(points[..., 0], points[..., 1]) * np.tan(altitude)
+    return np.ones(points.shape[:2], "u2"), points.astype("f4")
+
+
+def test_pixels_that_the_error_of_the_mount_leaves_open_have_no_depth() -> None:
+    rng = np.random.default_rng(3)
+    ranges, points = posts(rng)
+    sigma = np.array([0.003, 0.003, 0.008, 0.01, 0.02, 0.01, 0.0])
+    declared = Mount(np.array([0.1, 0.2, -0.1]), np.eye(3), covariance=np.diag(sigma**2))
+    errors = declared.errors(State.standing(1))[0]
+    camera, wrong = DepthCamera(STRAIGHT, 0.3, 0.1), {True: [], False: []}
+
+    def seen(mount: Mount, errors: np.ndarray) -> np.ndarray:
+        lidar = Poses(
+            np.tile(mount.rotation.T, (ranges.shape[1], 1, 1)),
+            np.tile(-mount.rotation.T @ mount.translation, (ranges.shape[1], 1)),
+        )
+        return camera.depth(ranges, points, lidar, mount, errors).astype("f8")
+
+    plain, certain = seen(declared, 0 * errors), seen(declared, errors)
+    assert (certain[certain > 0] == plain[certain > 0]).all()
+    assert 0.2 < (certain > 0).sum() / (plain > 0).sum() < 0.9
+    for _ in range(40):
+        error = np.clip(rng.normal(size=7), -2, 2) * sigma
+        true = seen(changed(declared, error), 0 * errors)
+        for masked, depth in ((True, certain), (False, plain)):
+            both = (depth > 0) & (true > 0)
+            wrong[masked].append((np.abs(depth - true)[both] > 0.12 * depth[both]).mean())
+    assert np.mean(wrong[True]) < 0.01 < 0.03 < np.mean(wrong[False])
+
+
+def test_a_pixel_that_a_mount_of_five_degrees_leaves_open_everywhere_has_no_depth() -> None:
+    ranges, points = posts(np.random.default_rng(0))
+    errors = np.diag([0.0, 0, 0, 0, 0, np.radians(10.0) ** 2])
+    assert not DepthCamera(STRAIGHT, 0.3, 0.1).depth(ranges, points, still(ranges.shape[1]), AT_LIDAR, errors).any()

@@ -20,6 +20,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.occupancy.options import OccupancyOptions
+from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
 from rover_pipeline.occupancy.steps import inspect_cells
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
@@ -132,6 +133,56 @@ def test_cells_for_the_radar_are_those_in_the_middle_of_its_chirps_with_its_time
     measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
     assert measured["radar_instant_after_ts_s"] == pytest.approx(middle, abs=1e-6)
     assert measured["radar_frame_duration_from"] == "config.yaml"
+
+
+def test_cells_for_a_radar_whose_clock_is_late_are_those_of_its_own_instants(walk: Path, tmp_path: Path) -> None:
+    late = 0.04
+    trace = shutil.copytree(walk, tmp_path / "trace", ignore=shutil.ignore_patterns("_radar*", "_bev"))
+    stamps = np.fromfile(trace / "radar" / "ts")
+    (stamps + late).tofile(trace / "radar" / "ts")
+    rig = {"radar": {**_entry("radar"), "time_offset": -late}}
+    found = made(trace, "_bev", at="radar", rig=rig)
+    usual = made(walk, "_bev", name="_usual", at="radar")
+    cells, wanted = (sensor.channel("occupancy").read() for sensor in (found, usual))
+    both = (found.channel("valid").read() > 0) & (usual.channel("valid").read() > 0)
+    assert both.sum() > 10
+    # The sweep under way can be another one, so only most cells are the same.
+    same = np.array([differing(a, b) for a, b in zip(cells[both], wanted[both], strict=True)])
+    assert np.quantile(same, 0.5) < 0.02
+
+
+def _entry(sensor: str) -> dict[str, object]:
+    return {"translation": MOUNTS[sensor].translation.tolist(), "rotation": MOUNTS[sensor].rotation.tolist()}
+
+
+def test_frames_whose_cells_the_mount_leaves_open_are_not_valid(walk: Path) -> None:
+    for degrees, valid in ((0.05, True), (5.0, False)):
+        sigma = np.array([np.radians(degrees)] * 3 + [0.002] * 3 + [0.001])
+        rig = {"radar": {**_entry("radar"), "covariance": np.diag(sigma**2).tolist()}}
+        sensor = made(walk, "_bev", name="_uncertain", rig=rig)
+        assert (sensor.channel("valid").read().any(), sensor.channel("occupancy").read().any()) == (valid, True)
+        assert f"known to {degrees:.2g} degrees" in (sensor.path / PROVENANCE).read_text()
+
+
+def test_the_share_of_returns_that_stay_in_their_cells_is_that_of_draws() -> None:
+    rng = np.random.default_rng(2)
+    grid = PolarGrid(edges((-90, 90), 128), edges((-45, 45), 32), 0.1, 200, (-100, 100))
+    cells = (rng.random(grid.shape) < 0.002).astype("u1")
+    elevation, azimuth, number = np.nonzero(cells)
+    root = rng.normal(size=(6, 6)) * np.repeat([0.01, 0.002], 3)[:, None]
+    stayed = []
+    for error in rng.normal(size=(200, 6)) @ root.T:
+        up = np.radians(-45 + 90 / 32 * (elevation + rng.random(len(number))))
+        left = np.radians(90 - 180 / 128 * (azimuth + rng.random(len(number))))
+        away = 0.1 * (number - 0.5 + rng.random(len(number)))
+        points = away[:, None] * np.stack([np.cos(up) * np.cos(left), np.cos(up) * np.sin(left), np.sin(up)], -1)
+        x, y, z = (Rotation.from_rotvec(error[3:]).inv().apply(points - error[:3])).T
+        level = np.hypot(x, y)
+        same = np.floor((np.degrees(np.arctan2(-y, x)) + 90) / 180 * 128) == azimuth
+        same &= np.floor((np.degrees(np.arctan2(z, level)) + 45) / 90 * 32) == elevation
+        stayed.append((same & (np.rint(np.hypot(level, z) / 0.1) == number)).mean())
+    assert share_kept(cells, grid, root @ root.T) == pytest.approx(np.mean(stayed), abs=0.02)
+    assert 0.4 < np.mean(stayed) < 0.9 and share_kept(cells, grid, 0 * root) == 1
 
 
 def test_frames_of_the_radar_far_from_every_sweep_have_no_cells(walk: Path) -> None:

@@ -79,7 +79,9 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit["cov"] = np.tile(np.eye(6, dtype="f4"), (COUNT, 1, 1))
     ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye, **fit}, lidar)
     ours(
-        trace / "_radar_pose", {**dict.fromkeys(("pos", "vel", "acc"), vectors), "rot": eye}, ("radar/ts", "_odom/pos")
+        trace / "_radar_pose",
+        {**dict.fromkeys(("pos", "vel", "acc"), vectors), "rot": eye, "cov": fit["cov"]},
+        ("radar/ts", "_odom/pos"),
     )
     velocity = {"vel": vectors.astype("f4"), "cov": eye.astype("f4"), "inliers": np.full(COUNT, 9, "u2")}
     ours(trace / "_radar_velocity", velocity, ("radar/ts", "_radar_points/xyz"))
