@@ -9,6 +9,7 @@ from rover_pipeline.report.summary import (
     Finding,
     Intervals,
     Motion,
+    MountSummary,
     RadarSpeed,
     SensorSummary,
     StepSummary,
@@ -25,7 +26,7 @@ def documentation() -> str:
         "Made from the models in `rover_pipeline/report/summary.py`. Times are seconds, sizes bytes, lengths metres.",
     ]
     recording = (SensorSummary, Intervals, ChannelSummary)
-    for model in (Summary, Finding, *recording, Motion, RadarSpeed, SyncSummary, StepSummary):
+    for model in (Summary, Finding, *recording, Motion, RadarSpeed, SyncSummary, MountSummary, StepSummary):
         lines += ["", f"## {model.__name__}", "", str(model.__doc__), "", "| key | meaning |", "| --- | --- |"]
         lines += [f"| `{name}` | {field.description} |" for name, field in model.model_fields.items()]
     return "\n".join(lines) + "\n"

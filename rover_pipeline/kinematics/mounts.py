@@ -162,10 +162,20 @@ def compare(declared: Mount, estimate: MountEstimate, tolerance: np.ndarray = TO
     Args:
         tolerance: f8 (7,), standard deviations of a good mount: no rig keeps what a drawing says to the last digit.
     """
-    error, covariance = difference(declared, estimate.mount), estimate.covariance + np.diag(tolerance**2)
+    covariance = estimate.covariance + np.diag(tolerance**2)
+    return _tested(difference(declared, estimate.mount), covariance, estimate.observed)
+
+
+def moved(before: MountEstimate, after: MountEstimate) -> Deviation:
+    """How far a sensor was moved between two recordings, by the tests of `compare`."""
+    covariance = before.covariance - before.shared + after.covariance - after.shared + 2 * np.diag(TOLERANCE**2)
+    return _tested(difference(before.mount, after.mount), covariance, before.observed & after.observed)
+
+
+def _tested(error: np.ndarray, covariance: np.ndarray, observed: np.ndarray) -> Deviation:
     square = float(matmul(error, solve(covariance, error)))
     sigma = np.sqrt(np.diag(covariance))
-    ratio = np.where(estimate.observed, np.abs(error) / sigma, 0.0)
+    ratio = np.where(observed, np.abs(error) / sigma, 0.0)
     # Of several tests the smallest probability counts, times their number (Bonferroni).
     alone, together = len(error) * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(len(error), square))
     return Deviation(error, sigma, min(1.0, 2 * min(alone, together)), int(ratio.argmax()))

@@ -19,7 +19,7 @@ from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
 from rover_pipeline.report.frames import draw_instants
 from rover_pipeline.report.read import motion, processing, sensors
-from rover_pipeline.report.read.contents import contradicted, look_into, wrong_mounts
+from rover_pipeline.report.read.contents import contradicted, look_into, read_mounts
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
@@ -99,7 +99,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
-    compared = list(own_comparisons(trace.path))
+    compared, (mounts, wrong) = list(own_comparisons(trace.path)), read_mounts(trace.path)
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
@@ -121,7 +121,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         reference=contents.reference is not None,
         radar=contents.radar,
         lidar=contents.lidar,
-        mounts=wrong_mounts(trace.path),
+        mounts=wrong,
         one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)
@@ -143,6 +143,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         motion=motion.summarise_track(track, truth, rms) if track else None,
         radar_speed=radar_speed,
         sync=tuple(evidence.sync),
+        mounts=tuple(mounts),
         steps=tuple(steps),
     )
 

@@ -141,6 +141,22 @@ class SyncSummary(_Model):
     )
 
 
+class MountSummary(_Model):
+    """A sensor's mount as the recording shows it, in the frame of the lidar."""
+
+    sensor: str = Field(description="The sensor.")
+    translation: tuple[float, float, float] = Field(description="Of the sensor, m. [xyz]")
+    rotation: tuple[tuple[float, float, float], ...] = Field(description="Lidar-from-sensor. [lidar, sensor]")
+    time_offset: float = Field(description="What is added to the sensor's times, s.")
+    covariance: tuple[tuple[float, ...], ...] = Field(
+        description="Of rotation, rad, translation, m, and time, s, as `rover-pipeline calibrate rig` writes it. "
+        "[rotation, translation and time; the same]"
+    )
+    shared: tuple[tuple[float, ...], ...] = Field(
+        description="The part of it that all recordings of the sensor share. [rotation, translation and time; the same]"
+    )
+
+
 class StepSummary(_Model):
     """How a result was made, from its `provenance.json`."""
 
@@ -177,4 +193,5 @@ class Summary(_Model):
         None, description="Null without a radar of several chirps that says its Doppler resolution."
     )
     sync: tuple[SyncSummary, ...] = Field((), description="Empty without `_sync`.")
+    mounts: tuple[MountSummary, ...] = Field((), description="Of sensors whose mount the recording shows.")
     steps: tuple[StepSummary, ...] = Field((), description="In the order in which they were started.")

@@ -8,12 +8,15 @@ import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.report.fleet import make_report, write_fleet
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.report.fleet import Row, compare_mounts, make_report, write_fleet
+from rover_pipeline.report.summary import MountSummary, Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY
 from tests.browser import Tab
 from tests.kit import small_trace, times
@@ -151,3 +154,37 @@ def test_a_recording_whose_name_is_no_text_has_its_page_and_is_linked(folder: Pa
     assert f"{folder}/mon/caf\\udce9" in [each["trace"] for each in listed]
     assert "caf\\udce9" in page.read_text() and "caf\\udce9" in (named / REPORT / PAGE).read_text()
     assert write_fleet([str(folder)])[1] == rows, "what was written can be read again"
+
+
+def row_with_mount(number: int, error: np.ndarray, sigma: np.ndarray, shared: np.ndarray) -> Row:
+    """A good recording that shows a radar with errors of its mount, f8 (7,)."""
+    mount = MountSummary(
+        sensor="radar",
+        translation=tuple((np.array([0.1, 0.2, 0.3]) + error[3:6]).tolist()),
+        rotation=exp(error[None, :3])[0].tolist(),
+        time_offset=float(error[6]),
+        covariance=(np.diag(sigma**2) + shared).tolist(),
+        shared=shared.tolist(),
+    )
+    name = f"{number:02d}"
+    summary = Summary(trace=name, verdict="good", headline="Good.", start_s=float(number), mounts=(mount,))
+    return Row(name, Path(name), "", summary)
+
+
+def test_a_sensor_that_was_moved_between_two_recordings_is_a_finding_of_the_later_one() -> None:
+    rng = np.random.default_rng(1)
+    sigma = np.array([np.radians(0.1)] * 3 + [0.01] * 3 + [0.001])
+    common = np.array([np.radians(0.5)] * 3 + [0.03] * 3 + [0.0])  # of all: the array of the radar, for example
+    shared, offset = np.diag(common**2), common * rng.normal(size=7)
+    rows = [row_with_mount(i, offset + sigma * rng.normal(size=7), sigma, shared) for i in range(40)]
+    same = compare_mounts(rows[::-1])
+    assert [row.verdict for row in same] == ["good"] * 40
+    turned = [np.r_[0, 0, np.radians(1.5), np.zeros(4)] * (i >= 25) for i in range(40)]
+    rows = [
+        row_with_mount(i, offset + more + sigma * rng.normal(size=7), sigma, shared) for i, more in enumerate(turned)
+    ]
+    found = [row for row in compare_mounts(rows[::-1]) if row.verdict != "good"]
+    assert [row.name for row in found] == ["25"] and found[0].summary is not None
+    (finding,) = found[0].summary.findings
+    assert finding.place == "radar" and "has another mount than in 24: yaw +1." in finding.text
+    assert "another mount" in found[0].summary.headline

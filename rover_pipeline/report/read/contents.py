@@ -18,6 +18,7 @@ from rover_pipeline.kinematics.mounts import compare
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
+from rover_pipeline.report.summary import MountSummary
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.against import Comparison, contradiction_text
 from rover_pipeline.validation.mounts import shown_mounts
@@ -134,16 +135,21 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
 )
 
 
-def wrong_mounts(trace: Path) -> list[tuple[str, str]]:
-    """Sensors whose mount, as somebody gave it, contradicts what the recording shows, and by how much."""
-    found: list[tuple[str, str]] = []
+def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]]]:
+    """Mounts that the recording shows, and the sensors whose declared mount contradicts it, and by how much."""
+    found: list[MountSummary] = []
+    wrong: list[tuple[str, str]] = []
     # `check`, whose lines are on the page, names what is damaged, and the results say what is wrong with a rig.
     with suppress(ConfigError), unless_damaged():
         for each in shown_mounts(trace, cameras=False):
-            off = compare(each.declared, each.estimate)
-            if each.declared.known and each.estimate.adopted and off.is_wrong:
-                found.append((each.sensor, str(off)))
-    return found
+            off, estimate = compare(each.declared, each.estimate), each.estimate
+            if each.declared.known and estimate.adopted and off.is_wrong:
+                wrong.append((each.sensor, str(off)))
+            if estimate.adopted:
+                values = {"covariance": estimate.covariance, "shared": estimate.shared} | estimate.mount._asdict()
+                texts = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
+                found.append(MountSummary(sensor=each.sensor, time_offset=estimate.mount.time_offset, **texts))
+    return found, wrong
 
 
 def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
