@@ -123,7 +123,9 @@ def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[st
     """The mount for the configuration, and what is known of it."""
     off = difference(declared, estimate.mount) * (not estimate.adopted)
     covariance = estimate.covariance + np.outer(off, off)
-    mount = estimate.mount._replace(covariance=covariance) if estimate.adopted else declared
+    mount = estimate.mount if estimate.adopted else declared
+    if estimate.observed.any():
+        mount = mount._replace(covariance=covariance)
     rotation, translation, (late,) = np.split(np.sqrt(np.diag(covariance)), [3, 6])
     return mount, {
         "adopted": estimate.adopted,
