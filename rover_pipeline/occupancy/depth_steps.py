@@ -35,7 +35,7 @@ from rover_pipeline.occupancy.sweeps import (
 )
 
 #: Largest standard deviation of a return in the picture, pixels, of which pixels are looked at. Schedule.
-_WIDEST = 4.0
+_WIDEST = 2.0
 #: Covariance of the pose of a camera that is known. Layout.
 _EXACT = np.zeros((6, 6))
 
