@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for, roles_of_others
+from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for
 from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Reference, Step, step_of_room
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import Channel
@@ -166,7 +166,7 @@ def open_inputs(
         channels={argument: step.view(argument, channel, options) for argument, channel in channels.items()},
         nearest=nearest,
         whole=opened.whole(),
-        texts=opened.texts(step.files, opened.roles),
+        texts=opened.texts(),
         count=count,
         ts=ts,
         valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
@@ -247,20 +247,7 @@ class _Opener:
     def whole(self) -> dict[str, Any]:
         """Arrays that are given in full, by argument."""
         arrays = {argument: self.read_all(entry) for argument, entry in self.step.whole.items()}
-        arrays |= {"others": self.others()} if self.step.others and not self.step.run.beside else {}
         return {argument: given for argument, given in arrays.items() if given is not None}
-
-    def others(self) -> dict[str, dict[str, Any]]:
-        """Arrays and texts of the sensors of the type but the main one, by argument, of those that are there."""
-        found, roles = {}, roles_of_others(self.step, self.roles, Rig(self.path))
-        for sensor, other in self.step.others.items():
-            references = {argument: self.present(f"{entry}{OPTIONAL}") for argument, entry in other.inputs.items()}
-            if None not in references.values():
-                name = str(next(iter(references.values()))).partition("/")[0]
-                references |= {TS: f"{name}/{TS}", VALID: f"{name}/{VALID}"}
-                read = {argument: self.read_whole(str(each)) for argument, each in references.items()}
-                found[sensor] = {**read, **self.texts(other.files, roles[sensor])}
-        return found
 
     def read_all(self, entry: Reference) -> Any:
         """An array, arrays by channel of one sensor, or arrays by raw sensor; None where it is optional and absent."""
@@ -311,9 +298,9 @@ class _Opener:
             return sensor.times(count)
         return sensor.valid(count) if channel == VALID else sensor.channel(channel).read_whole(count)
 
-    def texts(self, files: Mapping[str, str], roles: Roles) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         texts = {}
-        for argument, entry in files.items():
+        for argument, entry in self.step.files.items():
             reference = entry.removesuffix(OPTIONAL)
             path = self.path / reference
             try:
@@ -326,8 +313,8 @@ class _Opener:
             if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
                 raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
             self.fingerprints[reference] = self.take_state(reference, path)
-            if reference == CONFIG and REFERENCE not in roles:
-                texts[argument] = as_types(texts[argument], roles)
+            if reference == CONFIG and REFERENCE not in self.roles:
+                texts[argument] = as_types(texts[argument], self.roles)
         return texts
 
     def note_reads(self) -> None:
