@@ -87,11 +87,9 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     further = roles_of_others(step, roles, rig)
     if not roles and not further:
         return step
-    files = {name: each for name, each in step.files.items() if each.startswith((f"{step.run.beside}/", CONFIG))}
-    read = replace(step, whole={}, nearest={}, files=files, reads=(), run=replace(step.run, beside=""))
     has = channels_of(rig.path)
     others = {
-        name: for_sensors(read, own, rig).for_recording(has)
+        name: for_sensors(_read_of(step, rig.types[name]), own, rig).for_recording(has)
         for name, own in further.items()
         if not damage_of(name, rig.path)
     }
@@ -116,6 +114,15 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     )
 
 
+def _read_of(step: Step, type: str) -> Step:
+    """The part of a step that reads a sensor of a type."""
+    own, read = (f"{type}/", f"_{type}_", CONFIG), dict[str, Any](nearest={}, reads=())
+    for group in ("inputs", "whole", "files"):
+        entries = getattr(step, group).items()
+        read[group] = {name: each for name, each in entries if isinstance(each, str) and each.startswith(own)}
+    return replace(step, **read, run=replace(step.run, beside=()))
+
+
 def damage_of(sensor: str, trace: Path) -> str:
     """Why a raw sensor cannot be read beside others; "" = it can. Then a result is made without it."""
     try:
@@ -125,10 +132,11 @@ def damage_of(sensor: str, trace: Path) -> str:
 
 
 def roles_of_others(step: Step, roles: Roles, rig: Rig) -> dict[str, dict[str, str]]:
-    """Of a step that reads all sensors of a type: the roles in which each but the main one stands for it."""
-    type = step.run.beside
-    main = roles.get(type, type)
-    return {name: {**roles, type: name, MAIN: main} for name in rig.of(type) if name != main} if type else {}
+    """Of a step that reads all sensors of some types: the roles in which each but the main one stands for its type."""
+    mains = {type: roles.get(type, type) for type in step.run.beside}
+    return {
+        name: {**roles, type: name, MAIN: main} for type, main in mains.items() for name in rig.of(type) if name != main
+    }
 
 
 def declared_for(step: Step, sensor: str, rig: Rig) -> Step:

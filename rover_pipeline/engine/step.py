@@ -160,8 +160,8 @@ class Run:
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
-        beside: type of the sensors of which the function reads all: of those besides the main one the inputs, and
-            files of theirs and `config.yaml`, are `Recording.others`. For a step with `recording`; "" = of one.
+        beside: types of the sensors of which the function reads all: `Recording.others` has what is read of each
+            besides the main one. For a step with `recording`.
     """
 
     halo: int = 0
@@ -177,7 +177,7 @@ class Run:
     cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False
-    beside: str = ""
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ STEPS = (
                 has=(SEVERAL,),
             ),
         ),
-        run=Run(recording=True, beside="radar", threads=1, cost=SMALL),
+        run=Run(recording=True, beside=("radar",), threads=1, cost=SMALL),
         shown=Shown(
             summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
             "and rigs without a lidar."
