@@ -101,7 +101,8 @@ class Needs:
 
     def report(self, names: Sequence[str], omitted: Sequence[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind, which
-        sensors give nothing or are not there, and which are taken to be where the lidar is, as nothing says where they are.
+        sensors give nothing or are missing, and which are taken to be where the lidar is: nothing says where they are.
+        """
         flow, source = self.flow, self.flow.source(results)
         unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
         for name in omitted:
