@@ -155,7 +155,7 @@ class StepRun:
             try:
                 if not damage:
                     other = self.step.others[name]
-                    found = open_inputs(other, self.trace, self._input, self.options, digests, roles)
+                    found = open_inputs(other, self.trace, self._input, self.options, digests, roles, inputs)
                     inputs.fingerprints.update(found.fingerprints)
                     inputs.states.update(found.states)
                     self._others[name] = FrameTask(other, found, self.options, partial, {}, mark_corrupt=True)
@@ -163,6 +163,8 @@ class StepRun:
                 damage = str(error)
             if damage:
                 self._take(Inspection({}, [f"{name} is left out: {damage}"]))
+        if not self.step.run.recording:
+            self.task.others = self._others
 
     def make(self, threads: int, dask: DaskOptions) -> None:
         """All frames, or all files, in the way that the step declares."""

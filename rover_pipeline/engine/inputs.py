@@ -75,10 +75,12 @@ class Nearest:
 
     Attributes:
         samples: i8, (frame,), its sample that belongs to each frame, by the step's `match`.
+        ts: f8, (sample,), of all its samples, s.
     """
 
     channel: Channel
     samples: np.ndarray
+    ts: np.ndarray
 
 
 @dataclass
@@ -134,6 +136,7 @@ def open_inputs(
     options: Options | None = None,
     digests: dict[tuple[Path, tuple[int, ...]], Any] | None = None,
     roles: Roles | None = None,
+    beside: Inputs | None = None,
 ) -> Inputs:
     """Open what a step declares.
 
@@ -142,6 +145,7 @@ def open_inputs(
         options: of the step, which its views are made for.
         digests: fingerprints of files by path and state, kept for other steps that read the same.
         roles: sensors that stand for their types. The function is given names of types.
+        beside: inputs whose frames these ones have, where the step declares no `inputs`.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
@@ -156,8 +160,8 @@ def open_inputs(
     for name, ts in times.items():
         if not np.array_equal(ts, times[clock]):
             raise FormatError(f"{trace / name}: its ts differs from that of {clock}; {step.name} takes equal times")
-    count = counts.get(clock, 0)
-    ts = times.get(clock, np.empty(0))
+    ts = times.get(clock, beside.ts if beside else np.empty(0))
+    count = len(ts)
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
     nearest, nearest_valid = opened.nearest(ts)
@@ -238,8 +242,9 @@ class _Opener:
             name, _, channel = reference.partition("/")
             sensor = self.sensor(reference)
             count = self.length(sensor, [channel])
-            samples = matching_samples(sensor.times(count), ts, self.step.match)
-            opened[argument] = Nearest(sensor.channel(channel), samples)
+            times = sensor.times(count)
+            samples = matching_samples(times, ts, self.step.match)
+            opened[argument] = Nearest(sensor.channel(channel), samples, times)
             valid.append(sensor.valid(count)[samples])
             self.note(name, sensor, channel)
         return opened, valid

@@ -116,10 +116,12 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
 
 def _read_of(step: Step, type: str) -> Step:
     """The part of a step that reads a sensor of a type."""
-    own, read = (f"{type}/", f"_{type}_", CONFIG), dict[str, Any](nearest={}, reads=())
-    for group in ("inputs", "whole", "files"):
+    own, read = (f"{type}/", f"_{type}_", CONFIG), dict[str, Any](reads=())
+    for group in ("inputs", "nearest", "whole", "files"):
         entries = getattr(step, group).items()
         read[group] = {name: each for name, each in entries if isinstance(each, str) and each.startswith(own)}
+    if not step.run.recording:  # frames are those of the main sensor, or of another type
+        read |= {"inputs": {}, "nearest": read["inputs"] | read["nearest"]}
     return replace(step, **read, run=replace(step.run, beside=()))
 
 

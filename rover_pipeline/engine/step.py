@@ -160,8 +160,8 @@ class Run:
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
-        beside: types of the sensors of which the function reads all: `Recording.others` has what is read of each
-            besides the main one. For a step with `recording`.
+        beside: types of the sensors of which the function reads all. What is read of each besides the main one is in
+            `Recording.others`, for a step with `recording`, and else in the argument `others`: see `FrameTask.read`.
     """
 
     halo: int = 0

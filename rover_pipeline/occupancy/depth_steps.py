@@ -98,7 +98,7 @@ def depth(
         motion = reader.motion(odometry, options.times)
         pictures = corrected("camera", ts, recorded_ts, options.times) + mount.time_offset
         cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures), mount)
-        columns = columns_in(cameras, motion, lidar_ts, reader.columns)
+        columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
     valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
     read_ts = np.nan

@@ -35,8 +35,6 @@ _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer doe
 #: Smallest standard deviation of a measured rotation, rad: axes of gyroscope and accelerometer differ by as much.
 #: Tuned: by hand.
 _MIN_SIGMA = np.radians(0.1)
-#: Intervals over which a gyroscope and the lidar are compared, s: the lidar's errors are small there.
-_LONG = 3 * INTERVAL
 
 
 class Samples(NamedTuple):
@@ -214,7 +212,7 @@ def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np
     if not len(differences):
         return np.inf
     deviation = MAD_TO_SD * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
-    return float(deviation * np.sqrt(_LONG / np.median(np.diff(times))))
+    return float(deviation * np.sqrt(3 * INTERVAL / np.median(np.diff(times))))
 
 
 def _error(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:
@@ -228,9 +226,10 @@ def _differences(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the mean rates of gyroscope and lidar, f8 (K, 3), rad/s, over the time of `span` where the lidar's
     are known, and whether the gyroscope's are, bool (K,)."""
-    begin, known = np.arange(span[0], span[-1] - _LONG, _LONG), np.isfinite(reference[1]).all(axis=1)
-    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, _LONG)
-    lidar, seen = Means(*reference, known).over(begin, _LONG)
+    long = 3 * INTERVAL
+    begin, known = np.arange(span[0], span[-1] - long, long), np.isfinite(reference[1]).all(axis=1)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, long)
+    lidar, seen = Means(*reference, known).over(begin, long)
     return (own - lidar)[seen], measured[seen]
 
 
