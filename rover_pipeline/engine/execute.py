@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
-from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, others_of, roles_of, with_names
+from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, roles_of, roles_of_others, with_names
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
@@ -150,17 +150,21 @@ class StepRun:
         corrupt, partial = self._input.mark_corrupt, self._writer.partial
         self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
         self._others: dict[str, FrameTask] = {}
-        for name in others_of(self.step, self._roles or {}, Rig(self.trace)):
+        for name, roles in roles_of_others(self.step, self._roles, Rig(self.trace)).items():
             damage = damage_of(name, self.trace)
             try:
                 if not damage:
                     other = self.step.others[name]
-                    found = open_inputs(other, self.trace, self._input, self.options, digests, self._roles)
+                    found = open_inputs(other, self.trace, self._input, self.options, digests, roles, inputs)
+                    inputs.fingerprints.update(found.fingerprints)
+                    inputs.states.update(found.states)
                     self._others[name] = FrameTask(other, found, self.options, partial, {}, mark_corrupt=True)
             except FormatError as error:
                 damage = str(error)
             if damage:
                 self._take(Inspection({}, [f"{name} is left out: {damage}"]))
+        if not self.step.run.recording:
+            self.task.others = self._others
 
     def make(self, threads: int, dask: DaskOptions) -> None:
         """All frames, or all files, in the way that the step declares."""

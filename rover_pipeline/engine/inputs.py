@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for, roles_of_others
+from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for
 from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Reference, Step, step_of_room
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import Channel
@@ -75,10 +75,12 @@ class Nearest:
 
     Attributes:
         samples: i8, (frame,), its sample that belongs to each frame, by the step's `match`.
+        ts: f8, (sample,), of all its samples, s.
     """
 
     channel: Channel
     samples: np.ndarray
+    ts: np.ndarray
 
 
 @dataclass
@@ -134,6 +136,7 @@ def open_inputs(
     options: Options | None = None,
     digests: dict[tuple[Path, tuple[int, ...]], Any] | None = None,
     roles: Roles | None = None,
+    beside: Inputs | None = None,
 ) -> Inputs:
     """Open what a step declares.
 
@@ -142,6 +145,7 @@ def open_inputs(
         options: of the step, which its views are made for.
         digests: fingerprints of files by path and state, kept for other steps that read the same.
         roles: sensors that stand for their types. The function is given names of types.
+        beside: inputs whose frames these ones have, where the step declares no `inputs`.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
@@ -156,8 +160,8 @@ def open_inputs(
     for name, ts in times.items():
         if not np.array_equal(ts, times[clock]):
             raise FormatError(f"{trace / name}: its ts differs from that of {clock}; {step.name} takes equal times")
-    count = counts.get(clock, 0)
-    ts = times.get(clock, np.empty(0))
+    ts = times.get(clock, beside.ts if beside else np.empty(0))
+    count = len(ts)
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
     nearest, nearest_valid = opened.nearest(ts)
@@ -166,7 +170,7 @@ def open_inputs(
         channels={argument: step.view(argument, channel, options) for argument, channel in channels.items()},
         nearest=nearest,
         whole=opened.whole(),
-        texts=opened.texts(step.files, opened.roles),
+        texts=opened.texts(),
         count=count,
         ts=ts,
         valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
@@ -238,8 +242,9 @@ class _Opener:
             name, _, channel = reference.partition("/")
             sensor = self.sensor(reference)
             count = self.length(sensor, [channel])
-            samples = matching_samples(sensor.times(count), ts, self.step.match)
-            opened[argument] = Nearest(sensor.channel(channel), samples)
+            times = sensor.times(count)
+            samples = matching_samples(times, ts, self.step.match)
+            opened[argument] = Nearest(sensor.channel(channel), samples, times)
             valid.append(sensor.valid(count)[samples])
             self.note(name, sensor, channel)
         return opened, valid
@@ -247,20 +252,7 @@ class _Opener:
     def whole(self) -> dict[str, Any]:
         """Arrays that are given in full, by argument."""
         arrays = {argument: self.read_all(entry) for argument, entry in self.step.whole.items()}
-        arrays |= {"others": self.others()} if self.step.others and not self.step.run.beside else {}
         return {argument: given for argument, given in arrays.items() if given is not None}
-
-    def others(self) -> dict[str, dict[str, Any]]:
-        """Arrays and texts of the sensors of the type but the main one, by argument, of those that are there."""
-        found, roles = {}, roles_of_others(self.step, self.roles, Rig(self.path))
-        for sensor, other in self.step.others.items():
-            references = {argument: self.present(f"{entry}{OPTIONAL}") for argument, entry in other.inputs.items()}
-            if None not in references.values():
-                name = str(next(iter(references.values()))).partition("/")[0]
-                references |= {TS: f"{name}/{TS}", VALID: f"{name}/{VALID}"}
-                read = {argument: self.read_whole(str(each)) for argument, each in references.items()}
-                found[sensor] = {**read, **self.texts(other.files, roles[sensor])}
-        return found
 
     def read_all(self, entry: Reference) -> Any:
         """An array, arrays by channel of one sensor, or arrays by raw sensor; None where it is optional and absent."""
@@ -311,9 +303,9 @@ class _Opener:
             return sensor.times(count)
         return sensor.valid(count) if channel == VALID else sensor.channel(channel).read_whole(count)
 
-    def texts(self, files: Mapping[str, str], roles: Roles) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         texts = {}
-        for argument, entry in files.items():
+        for argument, entry in self.step.files.items():
             reference = entry.removesuffix(OPTIONAL)
             path = self.path / reference
             try:
@@ -326,8 +318,8 @@ class _Opener:
             if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
                 raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
             self.fingerprints[reference] = self.take_state(reference, path)
-            if reference == CONFIG and REFERENCE not in roles:
-                texts[argument] = as_types(texts[argument], roles)
+            if reference == CONFIG and REFERENCE not in self.roles:
+                texts[argument] = as_types(texts[argument], self.roles)
         return texts
 
     def note_reads(self) -> None:

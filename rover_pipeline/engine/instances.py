@@ -18,12 +18,13 @@ import yaml
 from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.rig import TYPES, Rig
+from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import parse_collection
-from rover_pipeline.format.trace import Trace, channels_of
+from rover_pipeline.format.trace import CONFIG, Trace, channels_of
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
-#: Results that a recording with several sensors of the type has once, of all of them; see `Step.others`.
+#: Results that a recording with several sensors of the type has once, of all of them; see `Run.beside`.
 OF_ALL = ("_radar_odom",)
 _GROUPS = ("inputs", "nearest", "whole", "files", "constants")
 
@@ -83,12 +84,15 @@ def roles_of(step: Step, sensor: str, rig: Rig, wanted: Roles | None = None) -> 
 
 def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     """A step with the names of the sensors that stand for their types; see `roles_of`."""
-    others = steps_beside(step, roles, rig)
-    for name, own in roles_of_others(step, roles, rig).items():
-        theirs = Names(own, rig)
-        others[name] = replace(step, inputs=theirs.mapping(step.inputs), files=theirs.mapping(step.files), whole={})
-    if not roles and not others:
+    further = roles_of_others(step, roles, rig)
+    if not roles and not further:
         return step
+    has = channels_of(rig.path)
+    others = {
+        name: for_sensors(_read_of(step, rig.types[name]), own, rig).for_recording(has)
+        for name, own in further.items()
+        if not damage_of(name, rig.path)
+    }
     names = Names(roles, rig)
     cost = step.run.cost and step.run.cost._replace(sensors=tuple(map(names.sensor, step.run.cost.sensors)))
     changed: dict[str, Any] = {name: names.mapping(getattr(step, name)) for name in _GROUPS}
@@ -103,47 +107,38 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
         sensor=names.sensor(step.sensor),
         unfit=unfit,
         reads=tuple(map(names.reference, step.reads)),
-        alternatives=tuple(names.alternative(each, bool(others)) for each in step.alternatives),
+        alternatives=tuple(names.alternative(each, bool(further)) for each in step.alternatives),
         run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
         others=others,
         **changed,
     )
 
 
-def steps_beside(step: Step, roles: Roles, rig: Rig) -> dict[str, Step]:
-    """What a step reads of each sensor beside the main one, where it reads all of a type (`Run.beside`), by sensor.
-
-    That is its inputs, and the files of the sensor itself.
-    """
-    type = step.run.beside
-    files = {name: each for name, each in step.files.items() if each.startswith(f"{type}/")}
-    own = replace(step, whole={}, nearest={}, files=files, reads=(), run=replace(step.run, beside=""))
-    others = [each for each in others_of(step, roles, rig) if not damage_of(each, rig.path)]
-    has = channels_of(rig.path)
-    return {sensor: for_sensors(own, {**roles, type: sensor}, rig).for_recording(has) for sensor in others}
-
-
-def others_of(step: Step, roles: Roles, rig: Rig) -> list[str]:
-    """The sensors beside the main one of a step that reads all of a type."""
-    type = step.run.beside
-    return [sensor for sensor in rig.of(type) if sensor != roles.get(type, type)] if type else []
+def _read_of(step: Step, type: str) -> Step:
+    """The part of a step that reads a sensor of a type."""
+    own, read = (f"{type}/", f"_{type}_", CONFIG), dict[str, Any](reads=())
+    for group in ("inputs", "nearest", "whole", "files"):
+        entries = getattr(step, group).items()
+        read[group] = {name: each for name, each in entries if isinstance(each, str) and each.startswith(own)}
+    if not step.run.recording:  # frames are those of the main sensor, or of another type
+        read |= {"inputs": {}, "nearest": read["inputs"] | read["nearest"]}
+    return replace(step, **read, run=replace(step.run, beside=()))
 
 
 def damage_of(sensor: str, trace: Path) -> str:
     """Why a raw sensor cannot be read beside others; "" = it can. Then a result is made without it."""
     try:
-        Trace(trace).sensor(sensor).length()
+        return "" if Trace(trace).sensor(sensor).length() else f"{sensor}/{TS} holds no samples"
     except FormatError as error:
         return str(error).partition(". ")[0]
-    return ""
 
 
 def roles_of_others(step: Step, roles: Roles, rig: Rig) -> dict[str, dict[str, str]]:
-    """For a result of all sensors of a type, the roles in which each but the main one stands for it."""
-    if (type := type_of(step.sensor)) == type_of(step.sensor, rig):
-        return {}
-    main = roles.get(type, type)
-    return {name: {**roles, type: name, MAIN: main} for name in rig.of(type) if name != main}
+    """Of a step that reads all sensors of some types: the roles in which each but the main one stands for its type."""
+    mains = {type: roles.get(type, type) for type in step.run.beside}
+    return {
+        name: {**roles, type: name, MAIN: main} for type, main in mains.items() for name in rig.of(type) if name != main
+    }
 
 
 def declared_for(step: Step, sensor: str, rig: Rig) -> Step:

@@ -44,8 +44,8 @@ class Recording:
         valid: u1, (frame,); 0 = the frame cannot be trusted.
         arguments: names of the inputs.
         texts: argument -> text of a file.
-        others: the same inputs of the sensors beside the main one, by sensor; see `Run.beside`. A frame of theirs that
-            cannot be decoded is zero.
+        others: of the sensors beside the main one, by sensor, what is read of this: inputs, `whole` and texts; see
+            `Run.beside`. A frame of theirs that cannot be decoded is zero.
     """
 
     def __init__(self, task: FrameTask, workers: _Workers, others: Mapping[str, FrameTask] | None = None) -> None:
@@ -112,6 +112,11 @@ class Recording:
             for result, corrupt in results:
                 self._corrupt |= corrupt
                 yield result
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """Argument -> array that is given in full."""
+        return self._task.inputs.whole
 
     @property
     def threads(self) -> int:

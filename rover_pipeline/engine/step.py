@@ -160,8 +160,8 @@ class Run:
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
-        beside: type of the sensors of which the function reads all; those besides the main one are
-            `Recording.others`. For a step with `recording`; "" = it reads the main one.
+        beside: types of the sensors of which the function reads all. What is read of each besides the main one is in
+            `Recording.others`, for a step with `recording`, and else in the argument `others`: see `FrameTask.read`.
     """
 
     halo: int = 0
@@ -177,7 +177,7 @@ class Run:
     cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False
-    beside: str = ""
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,7 @@ class Step:
         constants: arguments with fixed values, for a function that serves several steps.
         alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
             and not an image. Later ones come upon earlier ones.
-        others: of a step for all sensors of a type (`instances.OF_ALL`), sensor -> what is read of it, for each but the
-            main one. The function is given `others`: for each that is there, what it is given of the main one by
-            argument, with `ts` and `valid`.
+        others: not declared: sensor -> what is read of it, for each that `run.beside` adds; see `for_sensors`.
         unfit: why the step cannot be made of a recording; "" = it can.
         run: how it is run.
         shown: what users see of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,7 @@ class FrameTask:
         prepared: what the step's `prepare` returned.
         blocks: of the frames that `prepare`, `probe` and `inspect` look at, shared with other steps; None = with none.
         shared: what `prepare` shares with other steps; None = nothing.
+        others: the same for the sensors beside the main one; see `Run.beside`.
     """
 
     step: Step
@@ -67,12 +68,13 @@ class FrameTask:
     prepared: Any = None
     blocks: Blocks | None = None
     shared: Shared | None = None
+    others: Mapping[str, FrameTask] = field(default_factory=dict)
 
     @property
     def frame_bytes(self) -> int:
         """Bytes that are read and written for a frame, once the channels are known."""
         written = sum(spec.sample_bytes for spec in (TS_SPEC, VALID_SPEC, *self.specs.values()))
-        return self.inputs.frame_bytes + written
+        return self.inputs.frame_bytes + written + sum(each.inputs.frame_bytes for each in self.others.values())
 
     @property
     def modules(self) -> set[str]:
@@ -179,17 +181,25 @@ class FrameTask:
                 ) from error
         return specs
 
-    def read(self, start: int, stop: int, blocks: Blocks | None = None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def read(self, start: int, stop: int, blocks: Blocks | None = None) -> tuple[dict[str, Any], np.ndarray]:
         """Blocks of the inputs, and bool (frame,), whether a frame could be decoded.
+
+        `others` has for each further sensor the same of its samples that are nearest to the frames, with `sample`,
+        their numbers, `valid`, the `ts` of all its samples, and its texts. What cannot be decoded is zero there.
 
         Args:
             blocks: of a pass, where the block of a channel may be already, and is left for others.
         """
         readable = np.ones(stop - start, bool)
-        return {
+        arrays: dict[str, Any] = {
             argument: self.read_input(argument, start, stop, readable, blocks)
             for argument in (*self.inputs.channels, *self.inputs.nearest)
-        }, readable
+        }
+        for name, other in self.others.items():
+            nearest, valid = next(iter(other.inputs.nearest.values())), other.inputs.valid[start:stop]
+            given = {"sample": nearest.samples[start:stop], "valid": valid, "ts": nearest.ts, **other.inputs.texts}
+            arrays.setdefault("others", {})[name] = other.read(start, stop)[0] | given
+        return arrays, readable
 
     def read_input(
         self, argument: str, start: int, stop: int, readable: np.ndarray, blocks: Blocks | None = None

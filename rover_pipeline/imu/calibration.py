@@ -51,6 +51,7 @@ class Calibration(NamedTuple):
         agreeing: share of the compared blocks that agree; blocks: number of compared ones.
         good: bool (N,), samples that are finite, not saturated and not frozen.
         saturated_at: value at which it saturates, rad/s; NaN if it does not.
+        as_stated: whether nothing contradicts the rotation that somebody gave, and the scale of data sheets.
     """
 
     usable: bool
@@ -71,6 +72,7 @@ class Calibration(NamedTuple):
     blocks: int
     good: np.ndarray
     saturated_at: float
+    as_stated: bool = True
 
     def apply(self, times: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Times by the lidar's clock, f8 (N,), and angular velocities of the lidar in its frame, f8 (N, 3), rad/s.
@@ -177,14 +179,14 @@ def calibrate(
     noise = _noise_like(times, value * rates[damage.good])
     bias = value * near.gyro_mean[at] - matmul(near.lidar_mean[at], rotation)
     fit = align(reference, known, gyro, noise, Model(rotation, float(near.offset[at]), bias, np.ones(3)))
-    sigma = PRIOR_SIGMA[:4]
+    sigma, as_stated = PRIOR_SIGMA[:4], True
     if mount is not None:
         turn = log(matmul(mount[None], fit.model.rotation.T))[0]
         if matmul(turn, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), turn)) < _CHI_SQUARE:
             fit = align(reference, known, gyro, noise, fit.model._replace(rotation=mount), mount)
             sigma = np.append(np.full(3, MOUNT_SIGMA), sigma[3])
         else:
-            degrees = np.degrees(np.linalg.norm(turn, axis=0))
+            degrees, as_stated = np.degrees(np.linalg.norm(turn, axis=0)), False
             notes.append(
                 f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
             )
@@ -193,7 +195,10 @@ def calibrate(
         fit.cov[:4, :4] += np.diag(sigma**2)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
     contradiction = _contradiction(fit, predicted, reference[fit.compared], reference_sigma)
-    return _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
+    off = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
+    as_stated &= bool(off.sum() < _CHI_SQUARE)
+    found = _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
+    return found._replace(as_stated=as_stated)
 
 
 def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:

@@ -31,7 +31,7 @@ STEPS = (
             "occupancy.yaml": "Where and how large its cells are.",
             "bev.png": "The same from above, with the path of the lidar.",
         },
-        run=Run(recording=True, beside="lidar", cost=Rate(("lidar",), 35, 0.1, 900)),
+        run=Run(recording=True, beside=("lidar",), cost=Rate(("lidar",), 35, 0.1, 900)),
         shown=Shown(
             default=True, summary="Point cloud, occupancy grid for ROS map_server, and a picture of both from above."
         ),

@@ -105,7 +105,7 @@ def depth(
         pictures = corrected("camera", ts, recorded_ts, options.times)
         errors = mount.errors(motion.trajectory.at(pictures, mount)[0])
         cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures + mount.time_offset), mount)
-        columns = columns_in(cameras, motion, lidar_ts, reader.columns)
+        columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
     valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
     read_ts = np.nan

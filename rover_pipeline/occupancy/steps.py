@@ -12,10 +12,12 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_of_entry, mount_warnings
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
+from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul
@@ -56,6 +58,8 @@ def occupancy(
     imu_ts: np.ndarray | None = None,
     imu_acc: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
+    lidars: str | None = None,
+    others: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, np.ndarray]:
     """Cells that hold a return, in the frame of the radar or the lidar at the instant of each frame.
 
@@ -71,6 +75,8 @@ def occupancy(
         odometry: the channels of `_odom`, for the motion and the tilt.
         radar_ts: f8, recorded times of all frames of the radar, s.
         imu_ts, imu_acc, imu_valid: channels of the accelerometer, for the direction of up.
+        lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
+        others: the same of their sweeps, by name; see `FrameTask.read`. Their returns are in the cells too.
 
     Returns:
         `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat. Where the motion or the
@@ -86,6 +92,7 @@ def occupancy(
         near = near_sweep(ts + middle, lidar_ts, reader.span, options.tolerance)
         late = find_mount("radar", options.rig, config).time_offset
         instants = corrected("radar", ts, radar_ts, options.times) + middle + late
+    beside: list[Iterator[np.ndarray | int]] = []
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     if odometry is not None:
         motion = reader.motion(odometry, options.times)
@@ -97,18 +104,56 @@ def occupancy(
             up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
             grid_from_sensor = remove_tilt(sensors.rot, up)
         grids = Poses(matmul(sensors.rot, np.swapaxes(grid_from_sensor, 1, 2)), sensors.pos)
-        columns = columns_in(grids, motion, lidar_ts, reader.columns)
+        columns = columns_in(grids, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
         if not options.motion:
             turned = matmul(grid_from_sensor, mount.rotation.T)
             columns = (still_columns(rotation, mount, reader.columns) for rotation in turned)
+        when, known = lidar_ts if instants is None else instants, others or {}
+        for name, entry in parse_json(lidars, "lidars.json").items() if lidars and known else ():
+            if name in known:
+                place = mount_of_entry(entry, f"_odom/lidars.json: {name}")
+                beside.append(_cells_beside(known[name], place, motion, grids, when, polar, mount, options))
     cells, valid = np.zeros((frames, *polar.grid.shape), "u1"), np.zeros(frames, bool)
-    for i, lidar in enumerate(itertools.islice(columns, frames)):
+    for i, (lidar, *further) in enumerate(zip(itertools.islice(columns, frames), *beside, strict=True)):
         valid[i] = near[i] and lidar is not None and np.isfinite(lidar.rot[0]).all()
         if valid[i] and lidar is not None:
             sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
             cells[i] = polar.cells(sweep.rng, sweep.xyz, lidar, mount.translation)
+            for each in further:
+                cells[i] |= each
             valid[i] = share_kept(cells[i], polar.grid, errors[i]) > _KEPT
     return {"occupancy": cells[:, 0] if flat else cells, "valid": valid}
+
+
+def _cells_beside(
+    other: Mapping[str, Any],
+    place: Mount,
+    motion: SweepMotion,
+    grids: Poses,
+    when: np.ndarray,
+    polar: PolarOccupancy,
+    origin: Mount,
+    options: OccupancyOptions,
+) -> Iterator[np.ndarray | int]:
+    """Cells of another lidar's sweep at each frame; 0 = none, where it has no sweep nearby that can be used.
+
+    Args:
+        other: what is given of it; place: its pose in the main lidar's frame; motion: of the main lidar.
+        grids: poses in the world of the cells of each frame, f8 (frame, ...); when: f8 (frame,), s, their instants.
+        origin: pose in the main lidar's frame of what the cells are around.
+    """
+    reader, numbers = lidar_reader(other["metadata"], options.lidar.ts_reference), other["sample"]
+    ts = clock("lidar", other["ts"], options.times).best
+    beside = motion.beside(ts, place, *reader.span, reader.period)
+    usable = near_sweep(when, ts[numbers] + place.time_offset, reader.span, options.tolerance)
+    usable &= (other["valid"] != 0) & beside.trajectory.valid[numbers]
+    sweeps = [number if known else None for number, known in zip(numbers.tolist(), usable, strict=True)]
+    for i, columns in enumerate(columns_in(grids, beside, sweeps, reader.columns)):
+        if columns is None:
+            yield 0
+            continue
+        sweep = reader.sweep(one_sweep({name: other.get(name) for name in ("rng", "xyz", "count", "time")}, i))
+        yield polar.cells(sweep.rng, sweep.xyz, columns, origin.seen_from(place).translation)
 
 
 def inspect_cells(

@@ -6,7 +6,7 @@ sees it at that instant. What moves by itself stays where it was when its column
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -41,15 +41,14 @@ def sensor_poses(lidar: Poses, mount: Mount) -> Poses:
     return Poses(matmul(lidar.rot, mount.rotation), lidar.pos + matmul(lidar.rot, mount.translation))
 
 
-def columns_in(frames: Poses, motion: SweepMotion, stamps: np.ndarray, count: int) -> Iterator[Poses | None]:
+def columns_in(frames: Poses, motion: SweepMotion, numbers: Iterable[int | None], count: int) -> Iterator[Poses | None]:
     """Poses of the lidar at each of `count` columns of a sweep, in a frame; None where they are not known.
 
     Args:
         frames: poses of frames in the world, f8 (N, ...), NaN where they are not known.
-        stamps: f8 (N,), recorded time of the sweep that belongs to each frame, s.
+        numbers: of the sweep that belongs to each frame; None = it has no valid state.
     """
-    for stamp, rot, pos in zip(stamps.tolist(), frames.rot, frames.pos, strict=True):
-        number = motion.trajectory.index(stamp)
+    for number, rot, pos in zip(numbers, frames.rot, frames.pos, strict=True):
         known = number is not None and np.isfinite(rot).all() and np.isfinite(pos).all()
         yield motion.columns_seen_from(number, count, rot, pos) if number is not None and known else None
 

@@ -15,6 +15,8 @@ _FILES = {
 }
 _SWEEP = {"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"}
 _IMU = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
+#: Where the lidars beside the main one are.
+_OTHERS = {"lidars": "_odom/lidars.json?"}
 #: Which sweep a frame is given, the one that is under way, by the instant of a sweep that its time stamp refers to.
 _UNDER_WAY = {"end": "next", "middle": "nearest", "start": "previous"}
 _STILL = " Made as if the rig stood still: motion within sweeps is not undone."
@@ -55,6 +57,7 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
             When({"outputs": outputs(of_chirps)}, options={"at": "radar", "motion": True}),
             When({"outputs": outputs(_STILL.strip())}, options={"motion": False}),
             When({"whole": {"odometry": ODOMETRY}}, options={"motion": True}),
+            When({"files": _OTHERS, "run": {"beside": ("lidar",)}}, options={"motion": True}),
             When({"whole": {"odometry": ODOMETRY, **_IMU}}, options={"level": True}),
             *FROM_POINTS,
         ),

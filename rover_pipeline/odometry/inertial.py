@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +99,7 @@ class Imu(NamedTuple):
         gyro: rates that the trajectory's spline can follow; vibration: the rest.
         summary: for the provenance; notes: what the user is warned of.
         calibration: None where nothing was calibrated.
+        error: root mean square difference of its rates from the lidar's, rad/s; infinite where it is not used.
     """
 
     used: str
@@ -107,6 +108,12 @@ class Imu(NamedTuple):
     summary: dict[str, Any] | None = None
     notes: Sequence[str] = ()
     calibration: Calibration | None = None
+    error: float = np.inf
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is not known to be what is stated of it."""
+        return self.calibration is None or not (self.calibration.usable and self.calibration.as_stated)
 
     def without(self, reason: str) -> Imu:
         """The same with its gyroscope left out."""
@@ -136,13 +143,17 @@ def reference_rates(
 
 
 def calibrated(
-    samples: Samples, reference: tuple[np.ndarray, np.ndarray], mount: Mount, options: OdometryOptions
+    samples: Samples,
+    reference: tuple[np.ndarray, np.ndarray],
+    mount: Mount,
+    options: OdometryOptions,
+    name: str = "imu",
 ) -> Imu:
     """An IMU that is calibrated against the lidar, or why it is not used.
 
     Args:
         reference: instants and rates of the lidar, see `reference_rates`.
-        mount: of the IMU, as somebody gave it.
+        mount: of the IMU, as somebody gave it; name: by which the user knows it.
     """
     # Short gaps are interpolated, but a sample that is not valid makes all means around it unknown.
     finite = np.isfinite(samples.rates).all(axis=1)
@@ -150,13 +161,14 @@ def calibrated(
     found = calibrate(times, rates, *reference, mount=mount.rotation if mount.known else None)
     summary = found.summary()
     if not found.usable:
-        notes = [f"imu: not used for the trajectory: {found.reason}"] if found.contradicts else []
+        notes = [f"{name}: not used for the trajectory: {found.reason}"] if found.contradicts else []
         return Imu(f"not used: {found.reason}", summary=summary, notes=notes, calibration=found)
     times, rates = found.apply(times, rates)
     good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
     gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
+    error = _error(times, rates, reference)
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, vibration = split_rates(times, rates, 0.0, options.knots)
     if worth_while(vibration, noise, options.knots):
@@ -164,7 +176,29 @@ def calibrated(
         gyro = gyro._replace(rates=slow)
     else:
         vibration = NO_VIBRATION
-    return Imu("used", gyro, vibration, summary, [f"imu: {note}" for note in found.notes], found)
+    return Imu("used", gyro, vibration, summary, [f"{name}: {note}" for note in found.notes], found, error)
+
+
+def nearest_to_lidar(imus: Mapping[str, Imu]) -> tuple[str, str]:
+    """The IMU, of those that can be used, whose rates differ from the lidar's the least; the first one of equals.
+
+    One that is not what is stated of it comes after those that are: constant errors can be calibrated, but nothing says
+    that they are constant. Differences from the lidar have its errors and those of the gyroscope. The former are the
+    same for all, so that the one that differs less is the better one, however good the lidar is (J. E. Gray and D. W.
+    Allan, 28th Symposium on Frequency Control, 1974).
+
+    Args:
+        imus: calibrated ones; the first is the one that is taken otherwise.
+
+    Returns:
+        Its name, and a line on why it is not the first; "" = it is.
+    """
+    name, first = min(imus, key=lambda each: (imus[each].doubtful, imus[each].error)), next(iter(imus))
+    here, there = imus[first].error, imus[name].error
+    why = f"its rates differ from the lidar's by {here:.2g} rad/s, those of {name} by {there:.2g}"
+    if imus[first].doubtful:
+        why = imus[first].used if np.isinf(here) else "it is not turned or scaled as stated"
+    return name, f"{first}: {why}; {name} is used for the trajectory instead" if name != first else ""
 
 
 def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:
@@ -173,15 +207,30 @@ def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np
     The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a
     second. What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
     """
-    long = 3 * INTERVAL
-    begin, known = np.arange(times[0], times[-1] - long, long), np.isfinite(reference[1]).all(axis=1)
-    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, long)
-    lidar, seen = Means(*reference, known).over(begin, long)
-    differences = (own - lidar)[measured & seen]
+    differences, measured = _differences(times, rates, reference, times)
+    differences = differences[measured]
     if not len(differences):
         return np.inf
     deviation = MAD_TO_SD * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
-    return float(deviation * np.sqrt(long / np.median(np.diff(times))))
+    return float(deviation * np.sqrt(3 * INTERVAL / np.median(np.diff(times))))
+
+
+def _error(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:
+    """See `Imu`. Where the gyroscope has no samples, its rates are taken to be on the line between those around."""
+    differences, _ = _differences(times, rates, reference, reference[0])
+    return float(np.sqrt((differences**2).sum(axis=1).mean()))
+
+
+def _differences(
+    times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray], span: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Differences of the mean rates of gyroscope and lidar, f8 (K, 3), rad/s, over the time of `span` where the lidar's
+    are known, and whether the gyroscope's are, bool (K,)."""
+    long = 3 * INTERVAL
+    begin, known = np.arange(span[0], span[-1] - long, long), np.isfinite(reference[1]).all(axis=1)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, long)
+    lidar, seen = Means(*reference, known).over(begin, long)
+    return (own - lidar)[seen], measured[seen]
 
 
 def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:

@@ -60,11 +60,12 @@ class OdometrySection(Options):
         description="The world's frame: first_pose = that of the lidar's first valid pose; gravity = at this pose and "
         "with its heading, but level, by the accelerometer (an error where it does not determine it).",
     )
-    imu: bool = Field(
+    imu: bool | str = Field(
         True,
-        description="Use the gyroscope if there is imu/avel. It is calibrated against the lidar first (rotation, time "
-        "offset, bias, scale, unit), with or without a section `rig`, and left out where it contradicts the lidar or "
-        "where the motion determines too little.",
+        description="Use the gyroscope if there is imu/avel: of several IMUs the one whose rates are nearest to the "
+        "lidar's; a name = that one, here and wherever else one is taken. It is calibrated against the lidar first "
+        "(rotation, time offset, bias, scale, unit), with or without a section `rig`, and left out where it "
+        "contradicts the lidar or where the motion determines too little.",
     )
     gyro_noise: float | None = Field(
         None,

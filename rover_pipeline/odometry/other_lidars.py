@@ -170,8 +170,9 @@ def other_lidars(
         origin: what the times of `main` are counted from, s.
     """
     found, left_out = [], {}
-    jumps_back = bool(recording.others) and bool(len(jumps(recording.ts)))
-    for name, other in recording.others.items():
+    lidars = {name: other for name, other in recording.others.items() if other.arguments}  # others are no lidars
+    jumps_back = bool(lidars) and bool(len(jumps(recording.ts)))
+    for name, other in lidars.items():
         mount = find_mount(name, main.options.rig, config)
         if not mount.known:
             left_out[name] = f"nothing says where it is; set `rig.{name}` in the recording's config.yaml"

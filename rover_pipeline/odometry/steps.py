@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,15 @@ from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion, rate_remarks
 from rover_pipeline.odometry.gaps import MAX_BRIDGED, gaps
-from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
+from rover_pipeline.odometry.inertial import (
+    Imu,
+    Samples,
+    calibrated,
+    contradicted_by,
+    level_of,
+    nearest_to_lidar,
+    with_accelerometer,
+)
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.other_lidars import other_lidars
@@ -87,10 +96,18 @@ def odom(
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
     remarks = rate_remarks(scans)
-    mount = find_mount("imu", options.rig, config)
-    samples = None
-    if imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
-        samples = Samples.of((imu_ts, imu_avel, imu_acc, imu_valid), options, recorded, origin)
+    given: dict[str, Mapping[str, Any]] = {
+        "imu": {"imu_ts": imu_ts, "imu_avel": imu_avel, "imu_acc": imu_acc, "imu_valid": imu_valid}
+    }
+    if options.imu is True:  # a name means that one alone
+        given |= {name: each.whole for name, each in recording.others.items()}
+    imus = {
+        name: (Samples.of((ts, avel, acc, good), options, recorded, origin), find_mount(name, options.rig, config))
+        for name, each in given.items()
+        for ts, avel, acc, good in [map(each.get, ("imu_ts", "imu_avel", "imu_acc", "imu_valid"))]
+        if ts is not None and avel is not None and len(ts) > 1
+    }
+    samples, mount = next(iter(imus.values()), (None, find_mount("imu", options.rig, config)))
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
@@ -105,10 +122,12 @@ def odom(
     with recording.exchange() as store:
         registration = Registration(reader, segments, store)
         trajectories = registration.trajectories()
-        imu = Imu("not asked for" if not options.imu else "none recorded")
-        if options.imu and samples is not None:
+        imu, chosen, instead = Imu("not asked for" if not options.imu else "none recorded"), "", ""
+        if options.imu and imus:
             rates = reader.rates(trajectories, ranges)
-            imu = calibrated(samples, rates, mount, options)
+            found = {name: calibrated(each, rates, mount, options, name) for name, (each, mount) in imus.items()}
+            chosen, instead = nearest_to_lidar(found)
+            imu, (samples, mount) = found[chosen], imus[chosen]
         trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
@@ -133,9 +152,12 @@ def odom(
         "correlation": np.round(batch.errors.common, 3).tolist(),
         "missing_information": round(batch.missing_information, 3),
     }
-    if recording.others:
-        found = {name: mount.summary() for name, mount in refined.mounts.items()}
-        measured["lidars"] = {"used": [each.name for each in refined.used], "left_out": left_out, "mounts": found}
+    if chosen and {*imus} != {"imu"}:
+        off = {name: round(each.error, 6) if np.isfinite(each.error) else None for name, each in found.items()}
+        measured["imus"] = {"used": chosen, "error_rad_s": off}
+    if refined.used or left_out:
+        mounts = {name: mount.summary() for name, mount in refined.mounts.items()}
+        measured["lidars"] = {"used": [each.name for each in refined.used], "left_out": left_out, "mounts": mounts}
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
     if held is not None:
         measured["motion_in_sweeps"] = held.summary()
@@ -193,6 +215,7 @@ def odom(
         *(held.warnings() if held is not None else []),
         *warnings_of_candidates(seen),
         *jump_warnings(recorded, after),
+        *([instead] if instead else []),
         *imu.notes,
         *(f"{name} is left out: {why}" for name, why in left_out.items()),
         *([mirror] if mirror else []),
@@ -205,6 +228,6 @@ def odom(
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),
     ]
-    mounts = {each.name: mount_entry(each.mount) for each in refined.used}
-    files = {"lidars.json": json.dumps(mounts, indent=1)} if mounts else {}
+    used_mounts = {each.name: mount_entry(each.mount) for each in refined.used}
+    files = {"lidars.json": json.dumps(used_mounts, indent=1)} if used_mounts else {}
     return result, Inspection(measured, warnings, files)

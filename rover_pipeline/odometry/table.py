@@ -46,7 +46,7 @@ STEPS = (
         run=Run(
             recording=True,
             first=True,
-            beside="lidar",
+            beside=("lidar", "imu"),
             sidecars=("lidars.json",),
             cost=Rate(("lidar",), 100, 0.002, 900),
         ),

@@ -45,18 +45,19 @@ def radar_odom(
     config: str | None = None,
     sidecar: str | None = None,
     radar: str | None = None,
-    others: Mapping[str, Mapping[str, Any]] | None = None,
+    several: bool = False,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
     """States of the radar at its times.
 
     The world is level, with its origin and its heading at the first frame.
 
     Args:
+        recording: of `vel` and `vel_cov`, and the same of each further radar of the rig (`Recording.others`).
         imu_ts: f8 (M,), s; imu_acc, imu_avel: f4 (M, 3), m/s2 with gravity and rad/s without the bias at rest;
             imu_valid: u1 (M,).
         config: `config.yaml`, which may hold the extrinsics and the timing of chirps.
         sidecar, radar: `radar.json` and the radar's `meta.json`, which say how long a frame lasts.
-        others: for each further radar of the rig the same as of this one, with `ts` and `valid`.
+        several: whether the rig has further radars.
 
     Returns:
         The channels of the table, and where there are several radars `vel_cov`. `valid` = 0 where velocity or tilt are
@@ -73,13 +74,10 @@ def radar_odom(
     in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
     if in_g:
         acc = acc * GRAVITY
-    vel, cov = (recording.read(name, 0, recording.count) for name in ("vel", "vel_cov"))
-    of_radar: dict[str, Any] = {"ts": recording.ts, "valid": recording.valid, "vel": vel, "vel_cov": cov}
-    of_radar |= {"config": config, "sidecar": sidecar, "radar": radar}
-    given = {"radar": of_radar, **(others or {})}
+    given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
-        name: frame_duration(each["ts"], each.get("config"), each.get("sidecar"), each.get("radar"))
+        name: frame_duration(each.ts, *map(each.texts.get, ("config", "sidecar", "radar")))
         for name, each in given.items()
     }
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
@@ -118,11 +116,11 @@ def radar_odom(
     elif not valid.any():
         warnings.append(_why_none(result, used + doubts, options))
     notes = mount_notes("radar", "imu", rig=options.rig, recorded=config)
-    for name in others or {}:
-        recorded = given[name].get("config")
+    for name, other in recording.others.items():
+        recorded = other.texts.get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
-    if others is not None:  # of which none may have velocities
+    if several:  # of which none may have velocities
         channels.setdefault("vel_cov", np.full((recording.count, 3, 3), np.nan, "f4"))
     if result.common is not None:
         measured |= _of_each(counts, result.common)
@@ -130,16 +128,16 @@ def radar_odom(
     return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings, notes=notes)
 
 
-def _measured(given: Mapping[str, Any], middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
+def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
     """The velocities of a radar as `_radar_velocity` has them, NaN where they are not valid, at their instants.
 
     Args:
         main_offset: time offset of the main radar, by whose clock the instants are, s.
     """
-    times = clock("radar", given["ts"], options.times).best if options.smoothed else given["ts"]
-    known = (given["valid"] != 0) & np.isfinite(given["vel"]).all(axis=1)
-    vel, cov = np.where(known[:, None], given["vel"].astype("f8"), np.nan), given["vel_cov"].astype("f8")
-    mount = find_mount("radar", options.rig, given.get("config"))
+    times = clock("radar", radar.ts, options.times).best if options.smoothed else radar.ts
+    vel, cov = (radar.read(name, 0, radar.count).astype("f8") for name in ("vel", "vel_cov"))
+    vel[(radar.valid == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
+    mount = find_mount("radar", options.rig, radar.texts.get("config"))
     late = mount.time_offset - main_offset
     return Measured(times + middle + late, vel, cov, mount, options.vertical, options.pitch)
 

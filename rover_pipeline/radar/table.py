@@ -284,12 +284,13 @@ STEPS = (
                         "vel_cov": Output(
                             "Covariance of the velocity in the radar frame, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"
                         )
-                    }
+                    },
+                    "constants": {"several": True},
                 },
                 has=(SEVERAL,),
             ),
         ),
-        run=Run(recording=True, threads=1, cost=SMALL),
+        run=Run(recording=True, beside=("radar",), threads=1, cost=SMALL),
         shown=Shown(
             summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
             "and rigs without a lidar."

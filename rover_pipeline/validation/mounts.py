@@ -100,7 +100,8 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     provenance = read_provenance(trace / "_odom") or {}
-    used = _section(provenance, "sensors").get("imu", "imu") == sensor
+    used = _section(_section(provenance, "measured"), "imus").get("used", "imu")
+    used = (_section(provenance, "sensors").get("imu", "imu") if used == "imu" else used) == sensor
     if not {"acc", "avel"} <= {*read_meta(trace / sensor)}:
         return None
     read = whole_sensor(trace / sensor, "acc", "avel")

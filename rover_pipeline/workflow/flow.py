@@ -185,8 +185,8 @@ class Flow(Worlds):
         roles = self.roles(product, results)
         where = {"recording": str(self.source(results)), **({"sensors": roles} if roles else {})}
         step = self.steps[product]
-        if others := roles_of_others(step, roles, self.rig(results)):  # of all sensors of the type, each with its own
-            type = type_of(step.sensor)
+        others = roles_of_others(step, roles, self.rig(results)) if (type := type_of(step.sensor)) else {}
+        if others:  # of all sensors of the type, each with its own
             product, *names = (f"_{name}{step.sensor[len(type) + 1 :]}" for name in (roles.get(type, type), *others))
         request = self._stated(step, product, roles)
         if others:

@@ -101,7 +101,8 @@ class Needs:
 
     def report(self, names: Sequence[str], omitted: Sequence[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind, which
-        sensors give nothing, and which are taken to be where the lidar is, because nothing says where they are."""
+        sensors give nothing or are missing, and which are taken to be where the lidar is: nothing says where they are.
+        """
         flow, source = self.flow, self.flow.source(results)
         unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
         for name in omitted:
@@ -115,6 +116,11 @@ class Needs:
         if any(name not in TYPES for name in flow.rig(results).types):
             for line in load("rover_pipeline.validation.unused:unused_sensors")(source):
                 print(f"rover-pipeline: {line}", file=sys.stderr)
+        for type, name in flow.wanted_roles.items():
+            found = flow.rig(results).of(type)
+            if found and name not in found:
+                what = f"has no {type} {name!r}, which odometry.{type} names: {flow.rig(results).main(type)} is taken"
+                print(f"rover-pipeline: {source}: {what}", file=sys.stderr)
         # The odometry estimates how the IMU is mounted, and matching needs no more than time offsets.
         needed: dict[str, tuple[str, Roles]] = {}
         for name in names:

@@ -282,14 +282,15 @@ class Worlds:
     @property
     def wanted_roles(self) -> dict[str, str]:
         """The sensors that the user wants to stand for their types."""
-        wanted = {"lidar": self.config.odometry.lidar, REFERENCE: self.config.sync.reference}
-        return {type: name for type, name in wanted.items() if name}
+        odometry = self.config.odometry
+        wanted = {"lidar": odometry.lidar, "imu": odometry.imu, REFERENCE: self.config.sync.reference}
+        return {type: name for type, name in wanted.items() if name and isinstance(name, str)}
 
     def request(self, step: Step, product: str) -> dict[str, Any]:
         """What identifies a result: its options, and the policy for inputs that are not whole."""
         request = {"input": self.config.input.model_dump(), "options": self.options_of_step(step, product)}
-        lidar = self.config.odometry.lidar
-        return {**request, "lidar": lidar} if lidar and reads_type(step, "lidar") else request
+        wanted = self.wanted_roles.items()
+        return request | {type: name for type, name in wanted if type != REFERENCE and reads_type(step, type)}
 
     def declare(self, name: str) -> str:
         """Pattern of the stamps of a step's results, with the digest of their options.

@@ -155,7 +155,7 @@ def test_every_text_that_a_recording_may_give_is_known_to_be_no_name_of_a_file()
             found += [f"{begin}{name}"] if is_text and not below and is_remembered(f"{begin}{name}") else []
         return found
 
-    named = {"radar.board", "camera.model.classes", "odometry.lidar", "sync.reference", "instances"}
+    named = {"radar.board", "camera.model.classes", "odometry.imu", "odometry.lidar", "sync.reference", "instances"}
     of_one = ("left.model.path", "front.calibration", "left.model.digest")
     assert not any(is_remembered(f"instances.{name}") for name in of_one)
     inside = {f"radar.calibration.{name}" for name in ("board", "method", "coupling.sample_order")}
