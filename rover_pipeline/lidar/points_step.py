@@ -140,7 +140,8 @@ def _motion(
     name, stamps = own.partition("/")[0], odometry["ts"]
     entry = parse_json(lidars or "{}", "_odom/lidars.json").get(name)
     if entry is None:
-        raise ValueError(f"_odom is of another lidar and does not say where {name} is; set `rig.{name}` in config.yaml")
+        mend = f"state its pose, `rig.{name}` in config.yaml, or set lidar.points.compensate to false"
+        raise ValueError(f"_odom is of another lidar and does not say where {name} is; {mend}")
     interval = float(np.median(np.diff(stamps))) if len(stamps) > 1 else lidar.period
     mount, times = mount_of_entry(entry, f"_odom/lidars.json: {name}"), clock("lidar", recorded_ts, options.times).best
     motion = odometry_motion(odometry, options.times, 0.0, interval).beside(times, mount, *lidar.span, lidar.period)

@@ -13,7 +13,7 @@ import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.instances import as_types, instances, roles_of, with_names
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.rig import Rig
@@ -134,7 +134,7 @@ def test_points_of_a_lidar_of_which_the_odometry_says_nothing_are_not_deskewed(d
     shutil.copytree(trace / "lidar", trace / "lidar_rear")
     shutil.copytree(drive / "_odom", trace / "_odom")
     run_step(find_step("_lidar_points"), trace, "_lidar_points", Request({"compensate": True}))
-    with pytest.raises(RoverError, match=r"_odom is of another lidar and does not say where lidar_rear is; set `rig.l"):
+    with pytest.raises(RoverError, match=r"_odom is of another lidar and does not say where lidar_rear is; state its"):
         run_step(find_step("_lidar_points"), trace, "_lidar_rear_points", Request({"compensate": True}))
 
 
