@@ -99,8 +99,8 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
     if MAIN in roles:  # it is called as it is, or, if that is the type, as the sensor that stands for this
         called = sensor_of(step, names.sensor(step.sensor)) if roles[MAIN] in TYPES else roles[MAIN]
         changed["constants"] = {key: called if each == MAIN else each for key, each in changed["constants"].items()}
-    main, unfit = roles.get(MAIN), step.unfit
-    if main and type_of(step.sensor) == "lidar" and any(each.startswith("_odom/") for each in step.references()):
+    main, unfit, read = roles.get(MAIN), step.unfit, {each.removesuffix(OPTIONAL) for each in step.references()}
+    if main and type_of(step.sensor) == "lidar" and "_odom/pos" in read and "_odom/lidars.json" not in read:
         unfit = f"has its trajectory, `_odom`, of another lidar, {main}"
     return replace(
         step,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -137,8 +137,9 @@ class PosedSweeps(RawSweeps):
 
     def _deskewed_points(self, number: int, stored: dict[str, np.ndarray]) -> Sweep:
         """The same of a lidar that is points. Those of unknown motion are taken as they are."""
+        given: dict[str, Any] = {name: values[None] for name, values in stored.items() if name != "intensity"}
         made = of_points(
-            **{name: values[None] for name, values in stored.items() if name != "intensity"},
+            **given,
             ts=self.ts[number : number + 1],
             options=self.options,
             metadata=self._metadata,

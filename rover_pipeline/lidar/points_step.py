@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.step import Inspection
+from rover_pipeline.clocks.clock import clock
+from rover_pipeline.engine.step import MAIN, Inspection
+from rover_pipeline.format.texts import parse_json
+from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.kinematics.sweep import odometry_motion
-from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
+from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.lidar.geometry import projection
 from rover_pipeline.lidar.options import PointsOptions
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.numerics.compiled import compiled
 
 #: Columns that points are deskewed in: a car at 30 m/s moves by 0.7 mm from one to the next. Layout.
@@ -29,6 +32,10 @@ def points(
     options: PointsOptions,
     metadata: str,
     odometry: Mapping[str, np.ndarray] | None = None,
+    recorded_ts: np.ndarray | None = None,
+    lidars: str | None = None,
+    own: str = "",
+    main: str = MAIN,
 ) -> dict[str, np.ndarray]:
     """Points of each sweep by ouster-sdk's projection, deskewed if `options.compensate` is set.
 
@@ -37,7 +44,7 @@ def points(
             rfl and nir are None where the lidar has no such channel.
         ts: f8 (frame,), time stamps, seconds, for the deskew.
         metadata: `lidar.json`, the sensor's own, of old or new firmware.
-        odometry: the channels of `_odom`, for the deskew.
+        odometry, recorded_ts, lidars, own, main: for the deskew, see `_motion`.
 
     Returns:
         `xyz` f4 (frame, beam, column, 3), m; `rfl` and `nir` as given. After a deskew `valid` is 0 for sweeps without
@@ -46,8 +53,8 @@ def points(
     project = projection(metadata)
     poses: list[Poses | None] = [None] * len(rng)
     if options.compensate and odometry is not None and ts is not None:
-        motion = odometry_motion(odometry, options.times, *sweep_span(sensor_info(metadata), options.ts_reference))
-        numbers = [motion.trajectory.index(stamp) for stamp in ts.tolist()]
+        lidar = lidar_reader(metadata, options.ts_reference)
+        motion, numbers = _motion(lidar, ts, options, odometry, recorded_ts, lidars, own, main)
         poses = [None if number is None else motion.relative_columns(number, rng.shape[2]) for number in numbers]
     sweeps = [
         _project_returns(image, project.direction, project.offset, pose) for image, pose in zip(rng, poses, strict=True)
@@ -68,6 +75,10 @@ def of_points(
     options: PointsOptions,
     metadata: str,
     odometry: Mapping[str, np.ndarray] | None = None,
+    recorded_ts: np.ndarray | None = None,
+    lidars: str | None = None,
+    own: str = "",
+    main: str = MAIN,
     **known: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Points of a lidar that is points, deskewed if `options.compensate` is set and their instants are known.
@@ -77,7 +88,7 @@ def of_points(
         ts: f8 (frame,), time stamps, seconds.
         time: f4 (frame, point), s after the time stamp; None = all points are of the instant of the time stamp.
         metadata: `lidar.json`, which describes points.
-        odometry: the channels of `_odom`, for the deskew.
+        odometry, recorded_ts, lidars, own, main: for the deskew, see `_motion`.
         known: intensity and ring, (frame, point).
 
     Returns:
@@ -90,9 +101,10 @@ def of_points(
     lidar = lidar_reader(metadata, options.ts_reference)
     if not lidar.duration:
         return {**result, "valid": np.full(len(xyz), not lidar.notes)}
-    motion, out, valid = lidar.motion(odometry, options.times), xyz.copy(), np.zeros(len(xyz), bool)
-    for i, stamp in enumerate(ts.tolist()):
-        if (number := motion.trajectory.index(stamp)) is None:
+    motion, numbers = _motion(lidar, ts, options, odometry, recorded_ts, lidars, own, main)
+    out, valid = xyz.copy(), np.zeros(len(xyz), bool)
+    for i, number in enumerate(numbers):
+        if number is None:
             continue
         poses, valid[i] = motion.relative_columns(number, _COLUMNS), True
         stored = {"xyz": xyz[i], "count": count[i], "time": result["time"][i]}
@@ -100,6 +112,41 @@ def of_points(
         out[i, : len(points)] = points
         _move(out[i], column, poses.rot.astype("f4"), poses.pos.astype("f4"))
     return {**result, "xyz": out, "valid": valid}
+
+
+def _motion(
+    lidar: LidarReader,
+    ts: np.ndarray,
+    options: PointsOptions,
+    odometry: Mapping[str, np.ndarray],
+    recorded_ts: np.ndarray | None,
+    lidars: str | None,
+    own: str,
+    main: str,
+) -> tuple[SweepMotion, list[int | None]]:
+    """The motion of a lidar, and the number in it of each sweep that has a valid state.
+
+    Args:
+        ts: f8 (frame,), recorded times of sweeps, s, of all those in `recorded_ts`, f8 (sweep,).
+        odometry: the channels of `_odom`; lidars: its `lidars.json`, which says where further lidars are, by name.
+        own: a channel of the lidar. main: "main" = `_odom` is of this lidar.
+
+    Raises:
+        ValueError: it is a further lidar, of which `_odom` does not say where it is.
+    """
+    if main == MAIN or recorded_ts is None:
+        motion = lidar.motion(odometry, options.times)
+        return motion, list(map(motion.trajectory.index, ts.tolist()))
+    name, stamps = own.partition("/")[0], odometry["ts"]
+    entry = parse_json(lidars or "{}", "_odom/lidars.json").get(name)
+    if entry is None:
+        mend = f"state its pose, `rig.{name}` in config.yaml, or set lidar.points.compensate to false"
+        raise ValueError(f"_odom is of another lidar and does not say where {name} is; {mend}")
+    interval = float(np.median(np.diff(stamps))) if len(stamps) > 1 else lidar.period
+    mount, times = mount_of_entry(entry, f"_odom/lidars.json: {name}"), clock("lidar", recorded_ts, options.times).best
+    motion = odometry_motion(odometry, options.times, 0.0, interval).beside(times, mount, *lidar.span, lidar.period)
+    numbers = np.searchsorted(recorded_ts, ts).tolist()
+    return motion, [number if motion.trajectory.valid[number] else None for number in numbers]
 
 
 def inspect_points(*, options: PointsOptions, metadata: str, **_: Any) -> Inspection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
+from rover_pipeline.engine.step import MAIN, Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.lidar.kinds import OF_IMAGES_THERE, ONLY_OF_IMAGES, of_points
 from rover_pipeline.lidar.options import PointsOptions
@@ -30,7 +30,14 @@ def _points(*, compensated: bool = False, sent: bool = False) -> Output:
 
 #: Deskewed points need the odometry. A lidar that sends points gives the same ones, with what is known of each of them.
 _OTHER_POINTS = (
-    When({"whole": {"odometry": ODOMETRY}}, options={"compensate": True}),
+    When(
+        {
+            "whole": {"odometry": ODOMETRY, "recorded_ts": _TS},
+            "files": {"lidars": "_odom/lidars.json?"},
+            "constants": {"own": _TS, "main": MAIN},
+        },
+        options={"compensate": True},
+    ),
     When({"outputs": {"xyz": _points(compensated=True)}}, options={"compensate": True}),
     *OF_IMAGES_THERE,
     of_points(

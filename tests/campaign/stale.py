@@ -1,4 +1,4 @@
-"""`python -m tests.campaign stale [--count N] [--seed N]`: whether anything still shows what is not true any more.
+"""`python -m tests.campaign stale [--count N] [--preset car]`: whether anything still shows what is not true any more.
 
 A recording has virtual sensors, a page and exports. Then one file is changed: a channel, a sidecar, `config.yaml`, a
 channel of a result, or the options that the recording remembers. Bytes are flipped, cut off or added, with a time of
@@ -26,12 +26,15 @@ import numpy as np
 
 import rover_pipeline as rp
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.instances import instances
 from rover_pipeline.errors import RoverError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.format.memory import MEMORY, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
+from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import untrue
@@ -42,12 +45,13 @@ MADE = (
     *("_radar_pose", "_camera_pose", "_imu_pose", "_camera_frames", "_imu_filtered", "_bev"),
 )
 #: Reads -> how it is shown or handed on.
-EXPORTS: dict[str, tuple[str, ...]] = {
-    "_camera_pose": ("tum",),
-    "_radar_pose": ("kitti-poses",),
-    "_lidar_points": ("ply",),
+EXPORTS = {"_camera_pose": "tum", "_radar_pose": "kitti-poses", "_lidar_points": "ply"}
+SYNCED = ("_lidar_image", "_radar_points")
+#: Made besides of a rig with several sensors of a kind, in this order, with their options.
+OF_RIGS: dict[str, dict[str, Any]] = {
+    **{"_lidar_image": {}, "_odom": {}, "_map": {}, "_lidar_points": {"compensate": True}, "_bev": {}},
+    **{"_radar_points": {}, "_radar_velocity": {}, "_imu_filtered": {}, "_radar_odom": {}},
 }
-SYNCED = ("lidar_image", "radar_points")
 STAMP = ".options-0"
 #: Option that a recording may come to remember -> results that it changes.
 OPTIONS = {
@@ -69,15 +73,25 @@ class Case(NamedTuple):
 class Laboratory:
     """A recording with results, and what each was made from, by the provenance of before the change."""
 
-    def __init__(self, folder: Path) -> None:
-        self.trace = folder / "base"
-        small_trace(self.trace, 12, sensors=("lidar", "radar", "camera", "imu"), invalid={})
-        (self.trace / "camera/camera.json").write_text(json.dumps({"fx": 20.0, "fy": 20.0, "cx": 12.0, "cy": 8.0}))
-        write_odometry(self.trace)
-        for name in MADE:
-            run_step(find_step(name), self.trace, name, Request(), stamps=(STAMP,))
+    def __init__(self, folder: Path, preset: str = "") -> None:
+        self.trace, made = folder / "base", {**OF_RIGS} if preset else {}
+        if preset:
+            simulate(self.trace, preset=preset, seed=0, duration=1.6)
+            for truth in self.trace.glob("_truth*"):
+                shutil.rmtree(truth)
+        else:
+            small_trace(self.trace, 12, sensors=("lidar", "radar", "camera", "imu"), invalid={})
+            (self.trace / "camera/camera.json").write_text(json.dumps({"fx": 20.0, "fy": 20.0, "cx": 12.0, "cy": 8.0}))
+            write_odometry(self.trace)
+        rig, made = Rig(self.trace), {**made, **{name: made.get(name, {}) for name in MADE}}
+        self.steps = {name: find_step(product) for product in made for name in instances(product, rig)}
+        for name, step in self.steps.items():
+            run_step(step, self.trace, name, Request(options=made[step.sensor]), stamps=(STAMP,))
+        #: Sensors that are exported -> the format, and those that `synced` gives: of each type the last one.
+        self.shown = {instances(name, rig)[-1]: how for name, how in EXPORTS.items()}
+        self.synced = tuple(instances(name, rig)[-1] for name in SYNCED)
         run_step(find_step("_report"), self.trace, "_report", Request({"instants": 0}), stamps=(STAMP,))
-        self.inputs = {name: set(self._provenance(name)["inputs"]) for name in (*MADE, "_report")}
+        self.inputs = {name: set(self._provenance(name)["inputs"]) for name in (*self.steps, "_report")}
         raw = [path for path in sorted(self.trace.rglob("*")) if path.is_file()]
         names = [str(path.relative_to(self.trace)) for path in raw]
         self.files = [
@@ -91,9 +105,9 @@ class Laboratory:
 
     def made_from(self, file: str) -> set[str]:
         """Results that were made from a file, at once or from one another."""
-        found = {name for name in MADE if file in self.inputs[name]}
+        found = {name for name in self.steps if file in self.inputs[name]}
         while (
-            more := {name for name in MADE if any(each.partition("/")[0] in found for each in self.inputs[name])}
+            more := {name for name in self.steps if any(each.partition("/")[0] in found for each in self.inputs[name])}
             - found
         ):
             found |= more
@@ -102,15 +116,14 @@ class Laboratory:
     def _exported(self, trace: Path, out: Path) -> dict[str, bytes | str]:
         """Bytes of each export, or the line that refuses it."""
         shown: dict[str, bytes | str] = {}
-        for sensor, formats in EXPORTS.items():
-            for name in formats:
-                to = out / f"{name}{sensor}"
-                to.parent.mkdir(parents=True, exist_ok=True)
-                call = _calling(export, name, [str(trace)], to, ExportOptions(sensor))
-                shown[f"{name} {sensor}"] = call or b"".join(
-                    path.read_bytes() for path in ([to] if to.is_file() else sorted(to.iterdir()))
-                )
-        shown["synced"] = _calling(lambda: [*rp.open(trace).synced(*SYNCED)])
+        for sensor, name in self.shown.items():
+            to = out / f"{name}{sensor}"
+            to.parent.mkdir(parents=True, exist_ok=True)
+            call = _calling(export, name, [str(trace)], to, ExportOptions(sensor))
+            shown[f"{name} {sensor}"] = call or b"".join(
+                path.read_bytes() for path in ([to] if to.is_file() else sorted(to.iterdir()))
+            )
+        shown["synced"] = _calling(lambda: [*rp.open(trace).synced(*(name[1:] for name in self.synced))])
         return shown
 
     def cases(self, seed: int) -> Iterator[Case]:
@@ -134,12 +147,12 @@ class Laboratory:
             return []
         stale = self.made_from(case.file)
         wrong = []
-        for name in MADE:
-            known = untrue(trace / name / STAMP, find_step(name), trace)
+        for name, step in self.steps.items():
+            known = untrue(trace / name / STAMP, step, trace)
             if bool(known) != (case.file in self.inputs[name]) and not known.endswith("is missing"):
                 wrong.append(f"run: {name}: {known or 'is not made again'}")
         for what, shown in self._exported(trace, folder / "out").items():
-            reads = {f"_{name}" for name in SYNCED} | {"_sync"} if what == "synced" else {what.split()[1]}
+            reads = {*self.synced, "_sync"} if what == "synced" else {what.split()[1]}
             # A result is matched with the raw sensor of the same times, so that `synced` opens all of them.
             touched = case.file.partition("/")[0] in reads or (what == "synced" and case.file.endswith("/meta.json"))
             if reads & stale and not (isinstance(shown, str) and "rover-pipeline run" in shown and "\n" not in shown):
@@ -151,7 +164,7 @@ class Laboratory:
         summary = json.loads((trace / "_report" / SUMMARY).read_text())
         if fleet or (trace / "_report" / PROVENANCE).read_bytes() == before:
             wrong.append(f"report: the page stays: {fleet}")
-        named = {each["place"].partition("/")[0] for each in summary["findings"]} | _unnamed(summary)
+        named = {each["place"].partition("/")[0] for each in summary["findings"]} | self._unnamed(summary)
         if (summary["verdict"] == "good" and stale) or not {
             name for name in stale if case.file in self.inputs[name]
         } <= named:
@@ -159,11 +172,10 @@ class Laboratory:
         make_report(trace)
         return wrong
 
-
-def _unnamed(summary: dict[str, Any]) -> set[str]:
-    """Results that an error of the page is about, whatever its place."""
-    texts = " ".join(f"{each['place']} {each['text']}" for each in summary["findings"])
-    return {name for name in MADE if name in texts}
+    def _unnamed(self, summary: dict[str, Any]) -> set[str]:
+        """Results that an error of the page is about, whatever its place."""
+        texts = " ".join(f"{each['place']} {each['text']}" for each in summary["findings"])
+        return {name for name in self.steps if name in texts}
 
 
 def _calling(function: Callable[..., object], *arguments: object) -> str:
@@ -209,11 +221,11 @@ def _remembered(trace: Path, option: str) -> list[str]:
     return [] if expected <= changed else [f"run: {option} changes {sorted(changed)}, not {sorted(expected)}"]
 
 
-def campaign(count: int, seed: int) -> tuple[int, list[str]]:
+def campaign(count: int, seed: int, preset: str = "") -> tuple[int, list[str]]:
     """Play cases. Returns how many, and what was found."""
     findings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="stale-") as scratch:
-        laboratory = Laboratory(Path(scratch))
+        laboratory = Laboratory(Path(scratch), preset)
         for number, case in zip(range(count), laboratory.cases(seed), strict=False):
             with tempfile.TemporaryDirectory(dir=scratch) as folder:
                 findings += [f"{number} {case}: {wrong}" for wrong in laboratory.play(case, Path(folder))]
@@ -226,8 +238,9 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign stale")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--preset", default="", help="of the recording, such as car; default: one sensor of each kind")
     arguments = parser.parse_args(argv)
-    count, findings = campaign(arguments.count, arguments.seed)
+    count, findings = campaign(arguments.count, arguments.seed, arguments.preset)
     print("\n".join(findings))
     print(f"{count} changes, {len(findings)} findings")
     sys.exit(1 if findings else 0)

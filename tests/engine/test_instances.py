@@ -13,7 +13,7 @@ import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.instances import as_types, instances, roles_of, with_names
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.rig import Rig
@@ -129,14 +129,12 @@ def test_the_main_sensor_is_the_one_that_is_asked_for_or_called_as_its_type_or_t
     assert Rig(trace).main("lidar") == "rear"
 
 
-def test_points_of_another_lidar_than_that_of_the_odometry_are_not_deskewed_with_it(
-    drive: Path, tmp_path: Path
-) -> None:
+def test_points_of_a_lidar_of_which_the_odometry_says_nothing_are_not_deskewed(drive: Path, tmp_path: Path) -> None:
     trace = rename(drive, tmp_path / "rec", {})
     shutil.copytree(trace / "lidar", trace / "lidar_rear")
     shutil.copytree(drive / "_odom", trace / "_odom")
     run_step(find_step("_lidar_points"), trace, "_lidar_points", Request({"compensate": True}))
-    with pytest.raises(FormatError, match=r"has its trajectory, `_odom`, of another lidar, lidar, which _lidar_rear"):
+    with pytest.raises(RoverError, match=r"_odom is of another lidar and does not say where lidar_rear is; state its"):
         run_step(find_step("_lidar_points"), trace, "_lidar_rear_points", Request({"compensate": True}))
 
 

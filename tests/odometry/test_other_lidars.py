@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.step import OPTIONAL
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.simulate.record import simulate
@@ -83,6 +84,38 @@ def test_the_map_of_two_lidars_sees_more_and_has_the_same_floor(both: Path, alon
     assert found["points"] > 1.1 * one["points"] and found["free_cells"] > one["free_cells"]
     assert found["occupied_cells"] < 1.3 * one["occupied_cells"], "the floor below the other lidar is no obstacle"
     assert abs(found["lidar_height_m"] - one["lidar_height_m"]) < 2e-3
+
+
+def test_cells_and_points_are_of_each_lidar_where_it_is_when_it_measures(both: Path, tmp_path: Path) -> None:
+    trace, lidars = tmp_path / "car", tmp_path / "car/_odom/lidars.json"
+    shutil.copytree(both, trace)
+    of = {"_bev": {"origin": "lidar", "azimuth": (-180, 180)}, "_lidar_points": {"compensate": True}}
+
+    def made(product: str, channel: str, step: str = "") -> np.ndarray:
+        step = step or product
+        run_step(find_step(step), trace, product, Request(options=of[step]))
+        return Sensor(trace / product).channel(channel).read_whole()
+
+    cells = made("_bev", "occupancy")
+    # A lidar that is the same one as the main one sees nothing else, and at the same instants.
+    for name, copy in (("lidar_rear", "lidar_top"), (OTHER, "_lidar_top_image")):
+        shutil.rmtree(trace / name)
+        shutil.copytree(trace / copy, trace / name)
+    (trace / "lidar_rear/lidar_top.json").rename(trace / "lidar_rear/lidar_rear.json")
+    (trace / "lidar_top/more").write_text("the main lidar is the one whose files are larger")
+    lidars.write_text("{}")
+    alone = made("_bev", "occupancy")
+    assert (cells >= alone).all() and cells.sum() > 1.1 * alone.sum()
+    with pytest.raises(RoverError, match="does not say where lidar_rear is"):
+        made("_lidar_rear_points", "xyz", "_lidar_points")
+    lidars.write_text('{"lidar_rear": {}}')
+    np.testing.assert_array_equal(made("_bev", "occupancy"), alone)
+    main, other = (made(f"_{name}_points", "xyz", "_lidar_points") for name in ("lidar_top", "lidar_rear"))
+    of["_lidar_points"]["compensate"] = False
+    still = made("_lidar_rear_points", "xyz", "_lidar_points")
+    assert np.nanmax(np.abs(still - main)) > 0.3 and np.nanmax(np.abs(other - main)) < 2e-3, "the car drives"
+    lidars.write_text('{"lidar_rear": {"translation": [3.0, 0.0, 0.0]}}')
+    assert made("_bev", "occupancy").sum() > 1.4 * alone.sum()
 
 
 def turned(trace: Path) -> None:
