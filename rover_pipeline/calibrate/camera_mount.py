@@ -63,9 +63,9 @@ _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
 _PARAMETERS = 10
 #: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
 _RANGES, _PARTS = (12.0, 30.0), (4, 2)
-#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there.
-#: Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 3000
+#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
+#: and more with less blur. Schedule.
+_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 1500
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
@@ -94,8 +94,7 @@ class _State(NamedTuple):
 def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lens, mount, seen_at, kind = part.lens, state.mount, part.outlines, part.outlines.kind
     # A picture that was taken later saw what was behind, and turned back, in the lidar's frame.
-    passing = seen_at.twist[:, 3:] + np.cross(seen_at.twist[:, :3], seen_at.point)
-    point = seen_at.point + seen_at.outward * state.others[kind // 2][:, None] - mount.time_offset * passing
+    point = seen_at.point + seen_at.outward * state.others[kind // 2][:, None] - mount.time_offset * seen_at.passing
     x, y, seen = tangents(point, mount)
     scale = np.exp(state.others[2])
     lens_u, lens_v = lens.pixels(x, y)
@@ -120,7 +119,7 @@ def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
     out[:, 3:6] = -by_point
-    out[:, 6] = -(by_point * passing).sum(axis=1)
+    out[:, 6] = -(by_point * seen_at.passing).sum(axis=1)
     out[np.arange(len(u)), 7 + kind // 2] = (by_point * seen_at.outward).sum(axis=1)
     out[:, 9] = du * (u - lens.cx) + dv * (v - lens.cy)
     return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
@@ -158,6 +157,11 @@ class _Score:
         score.parts = [part.only(use(part)) for part in self.parts]
         score._reset()
         return score
+
+    def thinned(self) -> _Score:
+        """The score of fewer points, the fewer the wider the blur is."""
+        every = max(1, round(len(self.kind) * self.blur / _BLURS[0] / _COARSE_POINTS))
+        return self.only(lambda part: np.arange(len(part.picture)) % every == 0)
 
     def _reset(self) -> None:
         every = Outlines.joined([part.outlines for part in self.parts])
@@ -289,11 +293,10 @@ class _Problem(NamedTuple):
 
     def modes(self, views: Sequence[_View], scale: float) -> list[tuple[_State, float]]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
-        every = max(1, sum(len(view.outlines.kind) for view in views) // _COARSE_POINTS)
-        score = _Score(views, _BLURS[0]).only(lambda part: np.arange(len(part.picture)) % every == 0)
+        score = _Score(views, _BLURS[0]).thinned()
         origin = _State(self.start, _USUAL)
         score.fit(origin)
-        wide, fine = np.radians(np.arange(-6, 7, 2.0)), np.radians(np.arange(-7, 8, 1.0))
+        wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.0))
         grid = np.array([*itertools.product(wide, fine, fine)])
         turns = matmul(grid, self.start.rotation.T)
         states = [origin.moved(np.append(turn, np.zeros(7))) for turn in turns]
@@ -306,7 +309,7 @@ class _Problem(NamedTuple):
                 break
         found = [origin, *(states[number] for number in chosen)]
         for blur in _BLURS:
-            score = _Score(views, blur)
+            score = _Score(views, blur).thinned()
             climbed = []
             for state in found:
                 score.share, score.slope = np.full(KINDS, 0.3), 0.3

@@ -22,7 +22,7 @@ _STEP, _STEP_SHARE, _INCIDENCE = 0.5, 0.1, 2.0
 #: Neighbours of a point that are looked at, and points in a cell of those in which they are looked for. Schedule.
 _NEIGHBOURS, _IN_CELL = 20, 5
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
-#: and of this much at least. Tuned: lidar_camera_kitti_object.
+#: and of this much at beam. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
 #: Kinds of outlines: right, left, lower and upper. Layout.
 KINDS = 4
@@ -87,7 +87,7 @@ class Outlines(NamedTuple):
     Attributes:
         point: f8 (N, 3), lidar frame, m; outward: f8 (N, 3), by how much a spacing of the beams moves them, m.
         kind: i8 (N,), right, left, lower, upper; range: f8 (N,), from the camera, m; pair: i8 (N,), its number.
-        twist: f8 (N, 6), of the pair.
+        passing: f8 (N, 3), velocity of the lidar as it is at the point, m/s.
     """
 
     point: np.ndarray
@@ -95,7 +95,7 @@ class Outlines(NamedTuple):
     kind: np.ndarray
     range: np.ndarray
     pair: np.ndarray
-    twist: np.ndarray
+    passing: np.ndarray
 
     def only(self, use: np.ndarray | slice) -> Outlines:
         return Outlines(*(each[use] for each in self))
@@ -131,31 +131,35 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     rows = np.flatnonzero(index[:, 0] >= 0)
     index, apart, xyz = index[rows], np.sqrt(square[rows]), pair.xyz[inside[rows]]
     offset, ranges, rng, step = pixel[index] - pixel[rows, None], rng[index], rng[rows], reach[rows, None]
-    is_far, is_same = ranges - rng[:, None] > step, np.abs(ranges - rng[:, None]) <= step
+    is_far = ranges - rng[:, None] > step
     finest = np.minimum(apart[:, 0], 2 * np.median(apart[:, 0])) if len(rows) else np.zeros(0)
-    found, each = [], np.arange(len(rows))
+    found = []
     for kind in range(KINDS):
         axis, sign = kind // 2, 1 - 2 * (kind % 2)
-        along, aside = sign * offset[..., axis], np.abs(offset[..., 1 - axis])
-        outside, within = (along > aside) & (index >= 0), (-along > aside) & is_same & (index >= 0)
-        gaps, spacings = np.where(outside, apart, np.inf), np.where(within, apart, np.inf)
-        next_out, next_in = gaps.argmin(axis=1), spacings.argmin(axis=1)
+        outside = (sign * offset[..., axis] > np.abs(offset[..., 1 - axis])) & (index >= 0)
+        some = np.flatnonzero(((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1))
+        here, next_to, there, beam = rng[some], apart[some], ranges[some], finest[some]
+        within = -sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])
+        within &= (index[some] >= 0) & (np.abs(there - here[:, None]) <= step[some])
+        gaps, spacings = np.where(outside[some], next_to, np.inf), np.where(within, next_to, np.inf)
+        each, next_out, next_in = np.arange(len(some)), gaps.argmin(axis=1), spacings.argmin(axis=1)
         gap, spacing = gaps.min(axis=1), spacings.min(axis=1)
         thin = ~np.isfinite(spacing)  # A pole may be one beam wide.
-        spacing, near = np.where(thin, finest, spacing), np.where(thin, rng, ranges[each, next_in])
-        good = ((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1) & ~(thin & (axis == 1))
-        good &= (np.abs(rng - near) < _INCIDENCE * spacing / lens.fx * rng) & (gap < 3 * spacing)
+        spacing, near = np.where(thin, beam, spacing), np.where(thin, here, there[each, next_in])
+        good = (
+            ~(thin & (axis == 1)) & (np.abs(here - near) < _INCIDENCE * spacing / lens.fx * here) & (gap < 3 * spacing)
+        )
         # The inverse range of a plane is linear in the picture.
         with np.errstate(invalid="ignore", divide="ignore"):
-            plane = 1 / (1 / rng + (1 / rng - 1 / near) * gap / spacing)
-        good &= (plane > 0) & (ranges[each, next_out] > plane + np.maximum(_STEP, _STEP_SHARE * plane))
+            plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
+        good &= (plane > 0) & (there[each, next_out] > plane + np.maximum(_STEP, _STEP_SHARE * plane))
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
-        outward = (np.maximum(spacing - finest, 0) * rng / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
-        found.append((xyz[good], outward[good], np.full(good.sum(), kind), rng[good]))
+        outward = (np.maximum(spacing - beam, 0) * here / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
+        found.append((xyz[some][good], outward[good], np.full(good.sum(), kind), here[good]))
     arrays = [np.concatenate(each) for each in zip(*found, strict=True)]
     count = len(arrays[0])
-    every = Outlines(*arrays, np.full(count, number), np.broadcast_to(pair.twist, (count, 6)))  # type: ignore[call-arg]
-    return every.only(slice(None, None, max(1, -(-count // _POINTS))))
+    passing = pair.twist[3:] + np.cross(pair.twist[:3], arrays[0])
+    return Outlines(*arrays, np.full(count, number), passing).only(slice(None, None, max(1, -(-count // _POINTS))))
 
 
 @compiled
