@@ -16,9 +16,9 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Pixels are averaged to this size at the centre, degrees; less than a lidar's beams are apart. Tuned: by hand.
 _PIXEL = 0.08
-#: A step in depth, m and of the range; incidence (tangent) on the near surface at an outline, so that no surface seen
+#: A step in depth, of the range; incidence (tangent) on the near surface at an outline, so that no surface seen
 #: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
-_STEP, _STEP_SHARE, _INCIDENCE = 0.5, 0.1, 2.0
+_STEP, _INCIDENCE = 0.1, 2.0
 #: Neighbours of a point that are looked at, and points in a cell of those in which they are looked for. Schedule.
 _NEIGHBOURS, _IN_CELL = 20, 5
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
@@ -124,13 +124,15 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     columns = int((lens.width + 2 * margin) / cell) + 3
     order = np.argsort(down * columns + across, kind="stable")
     inside, number_of = inside[order], (down * columns + across)[order]
-    first = np.searchsorted(number_of, np.arange(columns * (int((lens.height + 2 * margin) / cell) + 3) + 1))
+    cells = np.arange(columns * (int((lens.height + 2 * margin) / cell) + 3) + 1)
     pixel, rng = np.stack([u, v], axis=1)[inside], np.sqrt((seen[inside] ** 2).sum(axis=1))
-    reach = np.maximum(_STEP, _STEP_SHARE * rng)
-    index, square = _nearest(pixel, rng, rng + reach, number_of, first, columns)
+    shown = ~_hidden(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
+    inside, number_of, pixel, rng = inside[shown], number_of[shown], pixel[shown], rng[shown]
+    index, square = _nearest(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
     rows = np.flatnonzero(index[:, 0] >= 0)
     index, apart, xyz = index[rows], np.sqrt(square[rows]), pair.xyz[inside[rows]]
-    offset, ranges, rng, step = pixel[index] - pixel[rows, None], rng[index], rng[rows], reach[rows, None]
+    offset, ranges, rng = pixel[index] - pixel[rows, None], rng[index], rng[rows]
+    step = _STEP * rng[:, None]
     is_far = ranges - rng[:, None] > step
     finest = np.minimum(apart[:, 0], 2 * np.median(apart[:, 0])) if len(rows) else np.zeros(0)
     found = []
@@ -152,7 +154,7 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
         # The inverse range of a plane is linear in the picture.
         with np.errstate(invalid="ignore", divide="ignore"):
             plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
-        good &= (plane > 0) & (there[each, next_out] > plane + np.maximum(_STEP, _STEP_SHARE * plane))
+        good &= (plane > 0) & (there[each, next_out] > (1 + _STEP) * plane)
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
         outward = (np.maximum(spacing - beam, 0) * here / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
         found.append((xyz[some][good], outward[good], np.full(good.sum(), kind), here[good]))
@@ -163,8 +165,23 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
 
 
 @compiled
+def _hidden(pixel: np.ndarray, rng: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int) -> np.ndarray:
+    """Points, sorted by cells, that have nearer ones all about them: a camera beside the lidar sees those, bool (N,)."""
+    hidden = np.zeros(len(rng), np.bool_)
+    for n in range(len(rng)):
+        quadrants = 0
+        for row in range(-1, 2):
+            place = cell[n] + row * columns
+            for m in range(first[place - 1], first[place + 2]):
+                if rng[m] * (1 + _STEP) < rng[n]:
+                    quadrants |= 1 << (2 * (pixel[m, 0] > pixel[n, 0]) + (pixel[m, 1] > pixel[n, 1]))
+        hidden[n] = quadrants == 15
+    return hidden
+
+
+@compiled
 def _nearest(
-    pixel: np.ndarray, rng: np.ndarray, far: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int
+    pixel: np.ndarray, rng: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest points of those beside which two or more are far, sorted by cells; -1 of others, i8 and f8 (N, 20)."""
     index = np.full((len(rng), _NEIGHBOURS), -1)
@@ -174,7 +191,7 @@ def _nearest(
         for row in range(-1, 2):
             place = cell[n] + row * columns
             for m in range(first[place - 1], first[place + 2]):
-                beyond += rng[m] > far[n]
+                beyond += rng[m] > (1 + _STEP) * rng[n]
         if beyond < 2:
             continue
         for row in range(-1, 2):

@@ -63,7 +63,8 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         xyz = matmul(columns.rot[None], places.xyz.astype("f8")[..., None])[..., 0] + columns.pos
         returned = (places.rng > 0) & (places.rng != CLIPPED)
         picture = video.read(int(number), int(number) + 1)[0]
-        pairs.append(Pair(xyz[returned], cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), lens))
+        twist = np.append(states.avel[number], matmul(states.rot[number].T, states.vel[number]))
+        pairs.append(Pair(xyz[returned], cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), lens, twist))
     return pairs
 
 
