@@ -64,8 +64,8 @@ _PARAMETERS = 10
 #: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
 _RANGES, _PARTS = (12.0, 30.0), (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
-#: and more with less blur. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS = 20, 25, 3, 1500
+#: and more with less blur, and pairs. Schedule.
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 12
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
@@ -353,7 +353,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if not start.known:
         return refused("nobody declared where it is; measure it to 5 degrees and 20 cm, and set `rig`")
     pictures = [Picture(pair.grey, pair.lens) for pair in pairs]
-    views = _views(pairs, pictures, start)
+    few = slice(None, None, max(1, len(pairs) // _COARSE_PAIRS))
+    views = _views(pairs[few], pictures[few], start)
     points = sum(len(view.outlines.kind) for view in views)
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")

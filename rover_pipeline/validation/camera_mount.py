@@ -24,7 +24,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
 #: Pictures of a recording that are looked at. Schedule.
-_PICTURES = 12
+_PICTURES = 24
 #: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
 _APART, _TURN = 2.0, 0.3
 
