@@ -54,15 +54,15 @@ _BEYOND = 0.5
 _OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
 #: Where the estimate of all of these begins. Noise: as above.
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
-#: Differences for derivatives: a tenth of a degree, 2 cm, 5 ms, a tenth of the spacing, 0.2 %. Tuned: by hand.
-_DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.005] + [0.1] * 2 + [0.002])
+#: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
+_DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
 #: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels.
 #: Noise: elevations of beams are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
 #: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
 _PARAMETERS = 10
-#: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
-_RANGES, _PARTS = (12.0, 30.0), (4, 2)
+#: Groups of points by their distance; columns and rows of parts of a picture. Tuned: by hand.
+_DISTANCES, _PARTS = 3, (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
 #: and more with less blur, and pairs. Schedule.
 _EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 12
@@ -167,6 +167,11 @@ class _Score:
         every = Outlines.joined([part.outlines for part in self.parts])
         self.kind, self.range, self.pair = every.kind, every.range, every.pair
         self.share, self.slope = np.full(KINDS, 0.3), 0.3
+        near, fast = (
+            np.sqrt(np.mean(each)) for each in (every.range**-2.0, (every.passing**2).sum(axis=1) / every.range**2)
+        )
+        late = min(_DELTA / max(fast, 1e-9), PRIOR_SIGMA[6])
+        self.delta = np.concatenate([[_DELTA] * 3, [_DELTA / near] * 3, [late], _OTHERS_DELTA])
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """-log p of all points (NaN out of the picture), its derivatives (N, 10), and the places in it (N, 2)."""
@@ -205,7 +210,7 @@ class _Score:
     def curvature(self, state: _State) -> np.ndarray:
         """Minus the second derivatives of the score, (10, 10), over differences that noise does not rule."""
         rows = []
-        for change in np.diag(_DELTA):
+        for change in np.diag(self.delta):
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
             rows.append((before - after) / (2 * change.sum()))
         return (np.array(rows) + np.array(rows).T) / 2
@@ -214,8 +219,8 @@ class _Score:
         """Covariance of the score's gradient, (10, 10), from the sums over groups of points that may err together."""
         each, places = self.gradients(state)
         column, row = (_part(places[:, k], _PARTS[k]) for k in (0, 1))
-        distance = np.digitize(self.range, _RANGES)
-        ways = (self.pair, column * _PARTS[1] + row, self.kind * (len(_RANGES) + 1) + distance)
+        distance = np.searchsorted(np.quantile(self.range, np.arange(1, _DISTANCES) / _DISTANCES), self.range)
+        ways = (self.pair, column * _PARTS[1] + row, self.kind * _DISTANCES + distance)
         alone = _grouped(each, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
         unit = np.sqrt(np.diag(alone)) + 1e-12
         total = alone.copy()
@@ -261,7 +266,7 @@ class _Problem(NamedTuple):
             each = score.gradients(state)[0]
             slope = each.sum(axis=0) / scale - matmul(self.prior, state.seen_from(self.start))
             step = solve(matmul(each.T, each) / scale + self.prior, slope)
-            step *= min(1.0, limit / max(float(np.abs(step / _DELTA)[:7].max()), 1e-9))
+            step *= min(1.0, limit / max(float(np.abs(step / score.delta)[:7].max()), 1e-9))
             for length in (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03):
                 trial = state.moved(length * step)
                 if (value := self.value(score, trial, scale)) > best:
@@ -281,11 +286,11 @@ class _Problem(NamedTuple):
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
         curvature, spread = score.curvature(state), score.spread(state)
-        unit = np.outer(_DELTA, _DELTA)
+        unit = np.outer(score.delta, score.delta)
         values, vectors = eigh(curvature * unit)
         curvature = matmul(vectors * np.maximum(values, 0), vectors.T) / unit
         ratio = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
-        gain = matmul(curvature, inv(spread + np.diag(1e-6 / _DELTA**2)))
+        gain = matmul(curvature, inv(spread + np.diag(1e-6 / score.delta**2)))
         covariance = inv(matmul(gain, curvature) + self.prior)
         off = state.seen_from(self.start)
         change = matmul(covariance, gain, matmul(curvature, off) + scale * matmul(self.prior, off)) - off
