@@ -46,18 +46,18 @@ class Pair(NamedTuple):
 
 
 class Picture:
-    """The edges of a picture, at any blur."""
+    """The edges of a picture, at any blur; `ranks`, f4 (height, width) each, are -log p to the right and down."""
 
     def __init__(self, grey: np.ndarray, lens: Lens) -> None:
         self.lens, grey = _at(lens, _PIXEL, grey)
         smooth = cv2.GaussianBlur(grey.astype("f4"), (0, 0), 1.0)
-        self._ranks = [_log_ranks(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))) for axis in (0, 1)]
+        self.ranks = [_log_ranks(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))) for axis in (0, 1)]
         self.edges = cache(self._edges)
 
     def _edges(self, blur: float) -> tuple[Lens, np.ndarray]:
         """-log p for the gradients to the right and down, f4 (2, height, width), blurred by degrees; its lens."""
         maps = []
-        for ranks in self._ranks:
+        for ranks in self.ranks:
             lens, ranks = _at(self.lens, blur / 2, ranks)
             pixels = max(np.radians(blur) * lens.fx, 1.0)
             sharp = _log_ranks(cv2.GaussianBlur(ranks, (0, 0), pixels))

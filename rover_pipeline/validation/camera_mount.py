@@ -23,8 +23,8 @@ from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
-#: Pictures of a recording that are looked at. Schedule.
-_PICTURES = 24
+#: Pictures of a recording that are looked at, and those of which they are chosen. Schedule.
+_PICTURES, _LOOKED = 24, 1000
 #: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
 _APART, _TURN = 2.0, 0.3
 
@@ -47,9 +47,10 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
     times = corrected("camera", ts, ts, options.times) + declared.time_offset
     states, known = motion.trajectory.at(times)
-    usable = _different(np.flatnonzero(known), states)
+    numbers = np.flatnonzero(known)
+    usable = _different(numbers[:: 1 + len(numbers) // _LOOKED], states)
     pairs = []
-    for number in usable[np.unique(np.linspace(0, len(usable) - 1, pictures).astype("i8"))] if len(usable) else ():
+    for number in usable[np.unique(((np.arange(pictures) + 0.5) / pictures * len(usable)).astype("i8"))]:
         middle = stamps + reader.begin + reader.duration / 2
         sweep = int(np.abs(middle - times[number]).argmin())
         index = motion.trajectory.index(stamps[sweep])
@@ -81,4 +82,4 @@ def _different(numbers: np.ndarray, states: State) -> np.ndarray:
 
 def camera_mount(trace: Path, camera: str, declared: Mount) -> MountEstimate:
     """What the pictures of a recording show of the mount of their camera. Errors as of `camera_pairs`."""
-    return estimate_camera(camera_pairs(trace, camera, declared), declared)
+    return estimate_camera(camera_pairs(trace, camera, declared) if declared.known else [], declared)

@@ -139,7 +139,7 @@ def wrong_mounts(trace: Path) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     # `check`, whose lines are on the page, names what is damaged, and the results say what is wrong with a rig.
     with suppress(ConfigError), unless_damaged():
-        for each in shown_mounts(trace, cameras=False):
+        for each in shown_mounts(trace):
             off = compare(each.declared, each.estimate)
             if each.declared.known and each.estimate.adopted and off.is_wrong:
                 found.append((each.sensor, str(off)))
