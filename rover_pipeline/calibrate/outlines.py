@@ -49,7 +49,7 @@ class Picture:
     """The edges of a picture, at any blur; `ranks`, f4 (height, width) each, are -log p to the right and down."""
 
     def __init__(self, grey: np.ndarray, lens: Lens) -> None:
-        self.lens, grey = _at(lens, _PIXEL, grey)
+        self.lens, grey = smaller(lens, _PIXEL, grey)
         smooth = cv2.GaussianBlur(grey.astype("f4"), (0, 0), 1.0)
         self.ranks = [_log_ranks(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))) for axis in (0, 1)]
         self.edges = cache(self._edges)
@@ -58,7 +58,7 @@ class Picture:
         """-log p for the gradients to the right and down, f4 (2, height, width), blurred by degrees; its lens."""
         maps = []
         for ranks in self.ranks:
-            lens, ranks = _at(self.lens, blur / 2, ranks)
+            lens, ranks = smaller(self.lens, blur / 2, ranks)
             pixels = max(np.radians(blur) * lens.fx, 1.0)
             sharp = _log_ranks(cv2.GaussianBlur(ranks, (0, 0), pixels))
             local = cv2.blur(sharp, (round(_WINDOW * pixels),) * 2)
@@ -66,11 +66,13 @@ class Picture:
         return lens, np.stack(maps)
 
 
-def _at(lens: Lens, degrees: float, image: np.ndarray) -> tuple[Lens, np.ndarray]:
-    """A lens, and its picture, whose pixels are no smaller than this."""
+def smaller(lens: Lens, degrees: float, image: np.ndarray | None = None) -> tuple[Lens, np.ndarray | None]:
+    """A lens, and its picture, whose pixels at the centre are no smaller than this."""
     factor = min(1.0, 1 / np.radians(degrees) / lens.fx)
     small = lens.resized(round(lens.width * factor), round(lens.height * factor))
-    return small, image if factor == 1 else cv2.resize(image, (small.width, small.height), interpolation=cv2.INTER_AREA)
+    if image is None or factor == 1:
+        return small, image
+    return small, cv2.resize(image, (small.width, small.height), interpolation=cv2.INTER_AREA)
 
 
 def _log_ranks(gradient: np.ndarray) -> np.ndarray:

@@ -142,7 +142,7 @@ def _camera(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -
     has_picture = (trace / sensor / Rig(trace).sidecar(sensor)).is_file() and "video.avi" in (
         Trace(trace).source(sensor, "video.avi").specs
     )
-    return (camera_mount(trace, sensor, declared), {}) if has_picture else None
+    return (camera_mount(trace, sensor, declared, trajectory), {}) if has_picture else None
 
 
 def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
