@@ -56,9 +56,9 @@ _OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
 #: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
 _DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
-#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels.
-#: Noise: elevations of beams are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
-_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
+#: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels. Noise:
+#: elevations of beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
+_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
 #: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
 _PARAMETERS = 10
 #: Groups of points by their distance; columns and rows of parts of a picture. Tuned: by hand.
@@ -387,8 +387,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     for (other, _), weight in zip(modes, weights / weights.sum(), strict=True):
         off = other.seen_from(modes[0][0].mount)
         covariance += weight * np.outer(off, off)
-    shared = np.zeros_like(prior)
-    shared[range(6), range(6)] = _SYSTEMATIC**2
+    shared = np.diag(_SYSTEMATIC**2)
     shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
     mount = whole.state.mount
     mount = mount._replace(time_offset=mount.time_offset + start.time_offset)

@@ -5,7 +5,7 @@ and translation t between the two are known from the lidar's motion. Then n R r'
 far away it is (H. C. Longuet-Higgins, A computer algorithm for reconstructing a scene from two projections, Nature 293,
 1981). A camera whose times are late by s turned otherwise: by s times the change of its turn rate. A camera whose
 rotation is wrong turned about another axis. Both are found together by least squares. Errors of the tracks of a pair,
-and of its R, are not independent: the covariance is from the sums over pairs (Godambe, as in `camera_mount`).
+and of its R, are not independent: the covariance is from the jackknife over pairs.
 """
 
 from __future__ import annotations
@@ -70,11 +70,19 @@ def time_offset(tracks: Sequence[Tracks], trajectory: Trajectory, start: Mount) 
             inverse = inv(matmul(slopes.T * weight, slopes) + np.diag(1 / PRIOR_SIGMA**2))
             error = error - matmul(inverse, matmul(slopes.T, weight * residual) + error / PRIOR_SIGMA**2)
         if sigma < best:
-            sums = np.stack([np.bincount(pair, each) for each in weight * residual * slopes.T], axis=1)
-            spread = matmul(sums.T, sums) * (len(sums) / max(len(sums) - 1, 1)) + np.diag(1 / PRIOR_SIGMA**2)
-            best, found = sigma, float(error[6])
-            late_sigma = float(np.sqrt(matmul(inverse, spread, inverse)[6, 6]))
+            best, found, late_sigma = sigma, float(error[6]), _sigma(weight, residual, slopes, pair)
     return found, min(late_sigma, float(PRIOR_SIGMA[6]))
+
+
+def _sigma(weight: np.ndarray, residual: np.ndarray, slopes: np.ndarray, pair: np.ndarray) -> float:
+    """Standard deviation of the time, s: the jackknife that leaves out a pair at a time (J. W. Tukey, 1958)."""
+    count, prior = int(pair.max(initial=0)) + 1, np.diag(1 / PRIOR_SIGMA**2)
+    sums, squares = np.zeros((count, 7)), np.zeros((count, 7, 7))
+    np.add.at(sums, pair, (weight * residual)[:, None] * slopes)
+    np.add.at(squares, pair, weight[:, None, None] * slopes[:, :, None] * slopes[:, None])
+    normal = squares.sum(axis=0) + prior
+    moved, whole = matmul(inv(normal - squares), sums[..., None])[..., 0], inv(normal)
+    return float(np.sqrt((moved[:, 6] ** 2).sum() * (count - 1) / count + matmul(whole, prior, whole)[6, 6]))
 
 
 def _epipolar(
