@@ -23,19 +23,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import cv2
 import numpy as np
-from scipy.spatial import cKDTree
 from scipy.special import chdtrc
 
+from rover_pipeline.calibrate.outlines import KINDS, Outlines, Pair, Picture, outlines, tangents
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
     FALSE_ALARM,
+    PRIOR_SIGMA,
     MountEstimate,
     changed,
     difference,
@@ -47,13 +46,6 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the
 #: first one finds mounts that are degrees off. Tuned: lidar_camera_kitti_object.
 _BLURS = (1.0, 0.5, 0.25, 0.12)
-#: Pixels are averaged to this size at the centre, degrees; less than a lidar's beams are apart. Tuned: by hand.
-_PIXEL = 0.08
-#: A step in depth, m and of the range; incidence (tangent) on the near surface at an outline, so that no surface seen
-#: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
-_STEP, _STEP_SHARE, _INCIDENCE = 0.5, 0.1, 2.0
-#: Neighbours of a point that are looked at. Schedule.
-_NEIGHBOURS = 20
 #: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down.
 #: Noise: where a beam hits an outline is uniform.
 _BEYOND = 0.5
@@ -62,139 +54,48 @@ _BEYOND = 0.5
 _OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
 #: Where the estimate of all of these begins. Noise: as above.
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
-#: Differences for derivatives: a tenth of a degree, 2 cm, a tenth of the spacing, 0.2 %. Tuned: by hand.
-_DELTA = np.array([np.radians(0.1)] * 3 + [0.02] * 3 + [0.1] * 2 + [0.002])
-#: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
-#: and of this much at least. Tuned: lidar_camera_kitti_object.
-_WINDOW, _FLOOR = 12.0, 0.2
-#: What no pair of a camera shows: errors of the lidar, rad and m, and of the lens, pixels.
-#: Noise: elevations of beams are good to 0.05 degrees, principal points of calibrated lenses to half a pixel.
-_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3), 0.5
-#: Kinds of outlines: right, left, lower and upper. Layout.
-_KINDS = 4
-#: Number of parameters: six of the mount, two of the beams, the logarithm of the focal length. Layout.
-_PARAMETERS = 9
-#: Ranges that divide points into groups, m; columns and rows of parts of a picture. Tuned: by hand.
-_RANGES, _PARTS = (12.0, 30.0), (4, 2)
+#: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
+_DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
+#: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels. Noise:
+#: elevations of beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
+_SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
+#: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
+_PARAMETERS = 10
+#: Groups of points by their distance; columns and rows of parts of a picture. Tuned: by hand.
+_DISTANCES, _PARTS = 3, (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
-#: and of a pair. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS, _POINTS = 20, 25, 3, 3000, 1000
+#: and more with less blur, and pairs. Schedule.
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 12
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
 #: one. Tuned: lidar_camera_dgp.
-_MIN_PAIRS, _MIN_SCORE = 5, 500.0
+_MIN_PAIRS, _MIN_SCORE = 5, 300.0
 
 
-class Pair(NamedTuple):
-    """A sweep and a picture of one instant.
-
-    Attributes:
-        xyz: f8 (N, 3), returns in the lidar frame at the picture's instant, m.
-        grey: u1 (height, width); lens: its intrinsics.
-    """
-
-    xyz: np.ndarray
-    grey: np.ndarray
-    lens: Lens
-
-
-@dataclass
-class _View:
-    """Points of outlines of a pair: f8 (N, 3) in the lidar frame, m; by how much a spacing moves them; kind; range."""
-
-    lens: Lens
-    grey: np.ndarray
-    point: np.ndarray
-    outward: np.ndarray
-    kind: np.ndarray
-    range: np.ndarray
+class _View(NamedTuple):
+    picture: Picture
+    outlines: Outlines
 
 
 class _State(NamedTuple):
+    """A mount, whose time offset is that beyond the instant of the pairs, and the parameters of beams and lens."""
+
     mount: Mount
     others: np.ndarray
 
     def moved(self, change: np.ndarray) -> _State:
-        return _State(changed(self.mount, np.append(change[:6], 0.0)), self.others + change[6:])
+        return _State(changed(self.mount, change[:7]), self.others + change[7:])
 
     def seen_from(self, start: Mount) -> np.ndarray:
-        return np.append(difference(start, self.mount)[:6], self.others - _USUAL)
-
-
-def _tangents(xyz: np.ndarray, mount: Mount) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(right, down) / ahead of points, NaN behind the camera, and the points in its frame."""
-    seen = matmul(xyz - mount.translation, mount.rotation)
-    ahead = np.where(seen[:, 0] > 0.1, seen[:, 0], np.nan)
-    return -seen[:, 1] / ahead, -seen[:, 2] / ahead, seen
-
-
-def _outlines(pair: Pair, mount: Mount) -> _View:
-    """Points on the near side of steps in depth, as they are seen from a mount."""
-    factor = min(1.0, 1 / np.radians(_PIXEL) / pair.lens.fx)
-    lens = pair.lens.resized(round(pair.lens.width * factor), round(pair.lens.height * factor))
-    grey = cv2.resize(pair.grey, (lens.width, lens.height), interpolation=cv2.INTER_AREA) if factor < 1 else pair.grey
-    x, y, seen = _tangents(pair.xyz, mount)
-    u, v = lens.pixels(x, y)
-    margin = 0.05 * lens.width
-    inside = (u > -margin) & (u < lens.width + margin) & (v > -margin) & (v < lens.height + margin)
-    pixel, xyz = np.stack([u, v], axis=1)[inside], pair.xyz[inside]
-    rng = np.sqrt((seen[inside] ** 2).sum(axis=1))
-    if len(rng) <= _NEIGHBOURS:
-        return _View(lens, grey.astype("f4"), np.empty((0, 3)), np.empty((0, 3)), np.empty(0, "i8"), np.empty(0))
-    rows = np.arange(len(rng))
-    apart, index = (each[:, 1:] for each in cKDTree(pixel).query(pixel, _NEIGHBOURS + 1))
-    offset, ranges = pixel[index] - pixel[:, None], rng[index]
-    step = np.maximum(_STEP, _STEP_SHARE * rng)[:, None]
-    is_far, is_same = ranges - rng[:, None] > step, np.abs(ranges - rng[:, None]) <= step
-    finest = np.minimum(apart[:, 0], 2 * np.median(apart[:, 0]))
-    found = []
-    for kind in range(_KINDS):
-        axis, sign = kind // 2, 1 - 2 * (kind % 2)
-        along, across = sign * offset[..., axis], np.abs(offset[..., 1 - axis])
-        outside, within = along > across, (-along > across) & is_same
-        gaps, spacings = np.where(outside, apart, np.inf), np.where(within, apart, np.inf)
-        next_out, next_in = gaps.argmin(axis=1), spacings.argmin(axis=1)
-        gap, spacing = gaps.min(axis=1), spacings.min(axis=1)
-        thin = ~np.isfinite(spacing)  # A pole may be one beam wide.
-        spacing, near = np.where(thin, finest, spacing), np.where(thin, rng, ranges[rows, next_in])
-        good = ((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1) & ~(thin & (axis == 1))
-        good &= (np.abs(rng - near) < _INCIDENCE * spacing / lens.fx * rng) & (gap < 3 * spacing)
-        # The inverse range of a plane is linear in the picture.
-        with np.errstate(invalid="ignore", divide="ignore"):
-            plane = 1 / (1 / rng + (1 / rng - 1 / near) * gap / spacing)
-        good &= (plane > 0) & (ranges[rows, next_out] > plane + np.maximum(_STEP, _STEP_SHARE * plane))
-        # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
-        outward = (np.maximum(spacing - finest, 0) * rng / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
-        found.append((xyz[good], outward[good], np.full(good.sum(), kind), rng[good]))
-    arrays = [np.concatenate(each) for each in zip(*found, strict=True)]
-    every = max(1, -(-len(arrays[0]) // _POINTS))
-    return _View(lens, grey.astype("f4"), *(each[::every] for each in arrays))
-
-
-def _log_ranks(gradient: np.ndarray) -> np.ndarray:
-    """-log p of each pixel, f4, where p is the share of the picture whose gradient is greater."""
-    level = np.minimum(gradient * (65535 / max(float(gradient.max()), 1e-9)), 65535).astype("u2")
-    count = np.bincount(level.ravel(), minlength=65536)
-    above = gradient.size - np.cumsum(count) + (count + 1) / 2  # Equal ones share their ranks.
-    return (-np.log(above / (gradient.size + 1))).astype("f4")[level]
-
-
-def _edges(grey: np.ndarray, blur: float) -> np.ndarray:
-    """-log p for the gradients to the right and down, blurred by some pixels."""
-    smooth, maps = cv2.GaussianBlur(grey, (0, 0), 1.0), []
-    for axis in (0, 1):
-        gradient = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))
-        sharp = _log_ranks(cv2.GaussianBlur(_log_ranks(gradient), (0, 0), blur))
-        local = cv2.blur(sharp, (round(_WINDOW * blur),) * 2)
-        maps.append(_log_ranks(sharp / (local + _FLOOR)))
-    return np.stack(maps)
+        return np.append(difference(start, self.mount), self.others - _USUAL)
 
 
 def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    lens, mount, kind = part.lens, state.mount, part.kind
-    point = part.point + part.outward * state.others[kind // 2][:, None]
-    x, y, seen = _tangents(point, mount)
+    lens, mount, seen_at, kind = part.lens, state.mount, part.outlines, part.outlines.kind
+    # A picture that was taken later saw what was behind, and turned back, in the lidar's frame.
+    point = seen_at.point + seen_at.outward * state.others[kind // 2][:, None] - mount.time_offset * seen_at.passing
+    x, y, seen = tangents(point, mount)
     scale = np.exp(state.others[2])
     lens_u, lens_v = lens.pixels(x, y)
     u, v = lens.cx + scale * (lens_u - lens.cx), lens.cy + scale * (lens_v - lens.cy)
@@ -218,25 +119,22 @@ def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
     out[:, 3:6] = -by_point
-    out[np.arange(len(u)), 6 + kind // 2] = (by_point * part.outward).sum(axis=1)
-    out[:, 8] = du * (u - lens.cx) + dv * (v - lens.cy)
+    out[:, 6] = -(by_point * seen_at.passing).sum(axis=1)
+    out[np.arange(len(u)), 7 + kind // 2] = (by_point * seen_at.outward).sum(axis=1)
+    out[:, 9] = du * (u - lens.cx) + dv * (v - lens.cy)
     return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
 
 
 class _Points(NamedTuple):
-    """Points of all views with one lens; `edges` f4 (picture, 2, height, width), and the picture of each point."""
+    """Outlines of all pairs with one lens; `edges` f4 (picture, 2, height, width), and the picture of each point."""
 
     lens: Lens
     edges: np.ndarray
     picture: np.ndarray
-    point: np.ndarray
-    outward: np.ndarray
-    kind: np.ndarray
-    range: np.ndarray
-    pair: np.ndarray
+    outlines: Outlines
 
     def only(self, use: np.ndarray) -> _Points:
-        return _Points(self.lens, self.edges, *(each[use] for each in self[2:]))
+        return self._replace(picture=self.picture[use], outlines=self.outlines.only(use))
 
 
 class _Score:
@@ -245,15 +143,12 @@ class _Score:
     def __init__(self, views: Sequence[_View], blur: float) -> None:
         self.blur = blur
         self.parts: list[_Points] = []
-        for lens in dict.fromkeys(view.lens for view in views):
-            numbers = [number for number, view in enumerate(views) if view.lens == lens]
-            chosen = [views[number] for number in numbers]
-            edges = np.stack([_edges(view.grey, max(np.radians(blur) * lens.fx, 1.0)) for view in chosen])
-            counts = [len(view.kind) for view in chosen]
-            names = ("point", "outward", "kind", "range")
-            point, outward, kind, rng = (np.concatenate([getattr(view, name) for view in chosen]) for name in names)
-            picture = np.repeat(np.arange(len(chosen)), counts)
-            self.parts.append(_Points(lens, edges, picture, point, outward, kind, rng, np.repeat(numbers, counts)))
+        for lens in dict.fromkeys(view.picture.lens for view in views):
+            chosen = [view for view in views if view.picture.lens == lens]
+            edges = [view.picture.edges(blur) for view in chosen]
+            picture = np.repeat(np.arange(len(chosen)), [len(view.outlines.kind) for view in chosen])
+            every = Outlines.joined([view.outlines for view in chosen])
+            self.parts.append(_Points(edges[0][0], np.stack([each for _, each in edges]), picture, every))
         self._reset()
 
     def only(self, use: Callable[[_Points], np.ndarray]) -> _Score:
@@ -263,14 +158,23 @@ class _Score:
         score._reset()
         return score
 
+    def thinned(self) -> _Score:
+        """The score of fewer points, the fewer the wider the blur is."""
+        every = max(1, round(len(self.kind) * self.blur / _BLURS[0] / _COARSE_POINTS))
+        return self.only(lambda part: np.arange(len(part.picture)) % every == 0)
+
     def _reset(self) -> None:
-        self.kind, self.range, self.pair = (
-            np.concatenate([getattr(part, name) for part in self.parts]) for name in ("kind", "range", "pair")
+        every = Outlines.joined([part.outlines for part in self.parts])
+        self.kind, self.range, self.pair = every.kind, every.range, every.pair
+        self.share, self.slope = np.full(KINDS, 0.3), 0.3
+        near, fast = (
+            np.sqrt(np.mean(each)) for each in (every.range**-2.0, (every.passing**2).sum(axis=1) / every.range**2)
         )
-        self.share, self.slope = np.full(_KINDS, 0.3), 0.3
+        late = min(_DELTA / max(fast, 1e-9), PRIOR_SIGMA[6])
+        self.delta = np.concatenate([[_DELTA] * 3, [_DELTA / near] * 3, [late], _OTHERS_DELTA])
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """-log p of all points (NaN out of the picture), its derivatives (N, 9), and the places in it (N, 2)."""
+        """-log p of all points (NaN out of the picture), its derivatives (N, 10), and the places in it (N, 2)."""
         first, second, third = zip(*(_sample(part, state, slopes) for part in self.parts), strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
@@ -280,8 +184,8 @@ class _Score:
         kind, value = self.kind[np.isfinite(value)], value[np.isfinite(value)]
         for _ in range(_EM):
             weight = self._weight(value, kind)
-            count = np.bincount(kind, minlength=_KINDS)
-            self.share = np.clip(np.bincount(kind, weight, _KINDS) / np.maximum(count, 1), 0.001, 0.99)
+            count = np.bincount(kind, minlength=KINDS)
+            self.share = np.clip(np.bincount(kind, weight, KINDS) / np.maximum(count, 1), 0.001, 0.99)
             self.slope = float(np.clip(weight.sum() / max((weight * value).sum(), 1e-9), 0.05, 0.95))
 
     def _terms(self, value: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -299,24 +203,24 @@ class _Score:
         return float(np.log(sum(self._terms(value[ok], self.kind[ok]))).sum())
 
     def gradients(self, state: _State) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of each point's term, (N, 9), and the pixels in parts of the picture, (N, 2)."""
+        """Derivatives of each point's term, (N, 10), and the pixels in parts of the picture, (N, 2)."""
         value, slopes, pixels = self.sample(state, slopes=True)
         return (self._weight(np.nan_to_num(value), self.kind) * (1 - self.slope))[:, None] * slopes, pixels
 
     def curvature(self, state: _State) -> np.ndarray:
-        """Minus the second derivatives of the score, (9, 9), over differences that noise does not rule."""
+        """Minus the second derivatives of the score, (10, 10), over differences that noise does not rule."""
         rows = []
-        for change in np.diag(_DELTA):
+        for change in np.diag(self.delta):
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
             rows.append((before - after) / (2 * change.sum()))
         return (np.array(rows) + np.array(rows).T) / 2
 
     def spread(self, state: _State) -> np.ndarray:
-        """Covariance of the score's gradient, (9, 9), from the sums over groups of points that may err together."""
+        """Covariance of the score's gradient, (10, 10), from the sums over groups of points that may err together."""
         each, places = self.gradients(state)
         column, row = (_part(places[:, k], _PARTS[k]) for k in (0, 1))
-        distance = np.digitize(self.range, _RANGES)
-        ways = (self.pair, column * _PARTS[1] + row, self.kind * (len(_RANGES) + 1) + distance)
+        distance = np.searchsorted(np.quantile(self.range, np.arange(1, _DISTANCES) / _DISTANCES), self.range)
+        ways = (self.pair, column * _PARTS[1] + row, self.kind * _DISTANCES + distance)
         alone = _grouped(each, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
         unit = np.sqrt(np.diag(alone)) + 1e-12
         total = alone.copy()
@@ -338,14 +242,14 @@ def _in_columns(points: _Points, state: _State, odd: int) -> np.ndarray:
 
 
 def _grouped(each: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Sum over groups of the outer products of their sums, (9, 9), without the bias of few groups."""
+    """Sum over groups of the outer products of their sums, (10, 10), without the bias of few groups."""
     used = np.unique(group, return_inverse=True)[1]
     sums = np.stack([np.bincount(used, column) for column in each.T], axis=1)
     return np.asarray(matmul(sums.T, sums)) * (len(sums) / max(len(sums) - 1, 1))
 
 
 class _Problem(NamedTuple):
-    """Where the search starts, and the information of the prior, (9, 9)."""
+    """Where the search starts, and the information of the prior, (10, 10)."""
 
     start: Mount
     prior: np.ndarray
@@ -362,7 +266,7 @@ class _Problem(NamedTuple):
             each = score.gradients(state)[0]
             slope = each.sum(axis=0) / scale - matmul(self.prior, state.seen_from(self.start))
             step = solve(matmul(each.T, each) / scale + self.prior, slope)
-            step *= min(1.0, limit / max(float(np.abs(step / _DELTA)[:6].max()), 1e-9))
+            step *= min(1.0, limit / max(float(np.abs(step / score.delta)[:7].max()), 1e-9))
             for length in (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03):
                 trial = state.moved(length * step)
                 if (value := self.value(score, trial, scale)) > best:
@@ -382,11 +286,11 @@ class _Problem(NamedTuple):
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
         curvature, spread = score.curvature(state), score.spread(state)
-        unit = np.outer(_DELTA, _DELTA)
+        unit = np.outer(score.delta, score.delta)
         values, vectors = eigh(curvature * unit)
         curvature = matmul(vectors * np.maximum(values, 0), vectors.T) / unit
         ratio = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
-        gain = matmul(curvature, inv(spread + np.diag(1e-6 / _DELTA**2)))
+        gain = matmul(curvature, inv(spread + np.diag(1e-6 / score.delta**2)))
         covariance = inv(matmul(gain, curvature) + self.prior)
         off = state.seen_from(self.start)
         change = matmul(covariance, gain, matmul(curvature, off) + scale * matmul(self.prior, off)) - off
@@ -394,14 +298,13 @@ class _Problem(NamedTuple):
 
     def modes(self, views: Sequence[_View], scale: float) -> list[tuple[_State, float]]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
-        every = max(1, sum(len(view.kind) for view in views) // _COARSE_POINTS)
-        score = _Score(views, _BLURS[0]).only(lambda part: np.arange(len(part.kind)) % every == 0)
+        score = _Score(views, _BLURS[0]).thinned()
         origin = _State(self.start, _USUAL)
         score.fit(origin)
-        wide, fine = np.radians(np.arange(-6, 7, 2.0)), np.radians(np.arange(-7, 8, 1.0))
+        wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.0))
         grid = np.array([*itertools.product(wide, fine, fine)])
         turns = matmul(grid, self.start.rotation.T)
-        states = [origin.moved(np.append(turn, np.zeros(6))) for turn in turns]
+        states = [origin.moved(np.append(turn, np.zeros(7))) for turn in turns]
         values = np.array([self.value(score, state, scale) for state in states])
         chosen: list[int] = []
         for number in np.argsort(-values, kind="stable"):
@@ -411,10 +314,10 @@ class _Problem(NamedTuple):
                 break
         found = [origin, *(states[number] for number in chosen)]
         for blur in _BLURS:
-            score = _Score(views, blur)
+            score = _Score(views, blur).thinned()
             climbed = []
             for state in found:
-                score.share, score.slope = np.full(_KINDS, 0.3), 0.3
+                score.share, score.slope = np.full(KINDS, 0.3), 0.3
                 score.fit(state)
                 state = self.ascend(score, state, scale)[0]
                 score.fit(state)
@@ -429,19 +332,20 @@ class _Problem(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A maximum with the prior, its covariance (9, 9), and by how much gradients vary more than the curvature says."""
+    """A maximum with the prior, its covariance (10, 10), and how much more gradients vary than the curvature says."""
 
     state: _State
     covariance: np.ndarray
     scale: float
 
 
-def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
+def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = float(PRIOR_SIGMA[6])) -> MountEstimate:
     """The mount that lays the outlines in sweeps on the edges of pictures.
 
     Args:
         pairs: sweeps and pictures of different places; pairs of one place would be counted as if they were different.
-        start: the declared mount, at most 5 degrees and 20 cm off.
+        start: the declared mount, at most 5 degrees and 20 cm off, with the time offset that pairs were made with.
+        time_sigma: standard deviation of that time offset, s.
 
     Returns:
         The estimate; where pictures show nothing, or halves of them disagree, it is `unknown`, and a remark says why.
@@ -453,16 +357,18 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
 
     if not start.known:
         return refused("nobody declared where it is; measure it to 5 degrees and 20 cm, and set `rig`")
-    views = [_outlines(pair, start) for pair in pairs]
-    views = [view for view in views if len(view.kind)]
-    points = sum(len(view.kind) for view in views)
+    pictures = [Picture(pair.grey, pair.lens) for pair in pairs]
+    few = slice(None, None, max(1, len(pairs) // _COARSE_PAIRS))
+    views = _views(pairs[few], pictures[few], start)
+    points = sum(len(view.outlines.kind) for view in views)
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
-    problem = _Problem(start, inv(np.diag(np.append(np.diag(prior)[:6], _OTHERS_SIGMA**2))))
+    known = np.concatenate([np.diag(prior)[:6], [time_sigma**2], _OTHERS_SIGMA**2])
+    problem = _Problem(start._replace(time_offset=0.0), inv(np.diag(known)))
     scale = 10.0
     modes = problem.modes(views, scale)
-    views = [view for view in (_outlines(pair, modes[0][0].mount) for pair in pairs) if len(view.kind)]
-    off = modes[0][0].seen_from(start)
+    views = _views(pairs, pictures, modes[0][0].mount)
+    off = modes[0][0].seen_from(problem.start)
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(views, _BLURS[-1])
@@ -472,19 +378,26 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount) -> MountEstimate:
     for odd in (0, 1):
         half = final.only(partial(_in_columns, state=modes[0][0], odd=odd))
         apart.append(problem.result(half, modes, scale))
-    error = apart[0].state.seen_from(apart[1].state.mount)[:6]
-    square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:6, :6], error)))
-    if chdtrc(6, square) < FALSE_ALARM:
+    error = apart[0].state.seen_from(apart[1].state.mount)[:7]
+    square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:7, :7], error)))
+    if chdtrc(7, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
-    covariance = whole.covariance * max(1.0, square / 6)
+    covariance = whole.covariance * max(1.0, square / 7)
     weights = np.exp(np.minimum([(value - modes[0][1]) * scale / whole.scale for _, value in modes], 0.0))
     for (other, _), weight in zip(modes, weights / weights.sum(), strict=True):
         off = other.seen_from(modes[0][0].mount)
         covariance += weight * np.outer(off, off)
-    state = whole.state
-    full = prior.copy()
-    shared = np.zeros_like(prior)
-    shared[range(6), range(6)] = _SYSTEMATIC**2
+    shared = np.diag(_SYSTEMATIC**2)
     shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
-    full[:6, :6] = covariance[:6, :6]
-    return MountEstimate(state.mount, full + shared, prior, shared=shared)
+    mount = whole.state.mount
+    mount = mount._replace(time_offset=mount.time_offset + start.time_offset)
+    return MountEstimate(mount, covariance[:7, :7] + shared, prior, shared=shared)
+
+
+def _views(pairs: Sequence[Pair], pictures: Sequence[Picture], mount: Mount) -> list[_View]:
+    """Those pairs that have outlines."""
+    found = [
+        _View(picture, outlines(pair, number, picture.lens, mount))
+        for number, (pair, picture) in enumerate(zip(pairs, pictures, strict=True))
+    ]
+    return [view for view in found if len(view.outlines.kind)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
+from rover_pipeline.calibrate.outlines import Pair, Picture, outlines, tangents
 from rover_pipeline.draw.pixels import (
     EmbeddedImage,
     embed_image,
@@ -17,15 +20,19 @@ from rover_pipeline.draw.pixels import (
     resize_image,
 )
 from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
-from rover_pipeline.errors import FormatError, unless_damaged
+from rover_pipeline.errors import ConfigError, FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.read.sensors import SensorRecord, read_sidecar
 from rover_pipeline.report.tuning import TUNING
+from rover_pipeline.validation.camera_mount import camera_pairs
+from rover_pipeline.validation.rig import sensor_mount
 
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
 _Render = Callable[[np.ndarray], list[np.ndarray]]
@@ -96,6 +103,32 @@ def draw_instants(
     # A result without a valid frame that shows anything is none to look at.
     frames = [row for row in drawn if not all(each.empty and each.invalid for each in row)]
     return [Instant(float(time - begin), list(row)) for time, row in zip(times, zip(*frames, strict=True), strict=True)]
+
+
+def draw_overlays(trace: Trace, width: int) -> list[Frame]:
+    """Of each camera, the outlines in a sweep amid the recording over the edges of the picture of that instant, where the
+    rig that the results were made with says; none without `_odom` and intrinsics."""
+    found = []
+    for camera in Rig(trace.path).of("camera") if (trace.path / "_odom" / META).is_file() else ():
+        with suppress(ConfigError), unless_damaged():  # The findings name it.
+            mount = sensor_mount(trace.path, camera)
+            for pair in camera_pairs(trace.path, camera, mount, 1):
+                image = _overlay(pair, mount, width)
+                found.append(Frame(f"lidar on {camera}", _LIDAR_SCALE, embed_image(image), 0.0, False, False))
+    return found
+
+
+def _overlay(pair: Pair, mount: Mount, width: int) -> np.ndarray:
+    """Points on outlines in colours by the logarithm of distance over the edges of a picture, u1 RGB."""
+    picture = Picture(pair.grey, pair.lens)
+    edges, near = np.max(picture.ranks, axis=0), outlines(pair, 0, picture.lens, mount)
+    drawn = resize_image((255 / edges.max() * edges).astype("u1")[..., None].repeat(3, axis=2), width)
+    x, y, _ = tangents(near.point, mount)
+    pixels = np.stack(picture.lens.resized(drawn.shape[1], drawn.shape[0]).pixels(x, y), axis=1).round().astype("i8")
+    colours = colour_distances(near.range.astype("f4"), *distance_limits(near.range))
+    for place, colour in zip(pixels.tolist(), colours.tolist(), strict=True):
+        cv2.circle(drawn, place, 1, colour, -1)
+    return drawn
 
 
 def _instant_times(reference: SensorRecord, instants: int) -> np.ndarray:

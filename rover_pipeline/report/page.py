@@ -17,7 +17,7 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
-from rover_pipeline.report.frames import draw_instants
+from rover_pipeline.report.frames import draw_instants, draw_overlays
 from rover_pipeline.report.read import motion, processing, sensors
 from rover_pipeline.report.read.contents import contradicted, look_into, read_mounts
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
@@ -215,6 +215,7 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "marks": findings.marks(summary.findings, summary.steps),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
+        "overlays": draw_overlays(trace, options.picture_width),
         "exported": exported_files(trace.path, trace.path / REPORT),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},

@@ -7,8 +7,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from rover_pipeline.calibrate.camera_mount import Pair, estimate_camera
+from rover_pipeline.calibrate.camera_mount import estimate_camera
+from rover_pipeline.calibrate.camera_time import Tracks, time_offset, track
+from rover_pipeline.calibrate.outlines import Pair, smaller
+from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
@@ -17,16 +21,19 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
-#: Pictures of a recording that are looked at. Schedule.
-_PICTURES = 12
+#: Pictures of a recording that are looked at, and those of which they are chosen. Schedule.
+_PICTURES, _LOOKED = 24, 1000
 #: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
 _APART, _TURN = 2.0, 0.3
+#: Pairs of pictures of which points are tracked, and the size of their pixels, degrees. Schedule.
+_TRACKS, _TRACKED = 40, 0.15
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
@@ -42,14 +49,13 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     motion = reader.motion(whole_sensor(trace / "_odom", *State._fields), options.times)
     channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
-    lens, video = camera_lens(trace, camera), Trace(trace).source(camera, "video.avi").channel("video.avi")
-    source = Trace(trace).sensor(camera)
-    ts = source.times(min(len(video), source.length(truncate=True, channels=())))
-    times = corrected("camera", ts, ts, options.times) + declared.time_offset
+    lens, video, times = _recorded(trace, camera)
+    times = times + declared.time_offset
     states, known = motion.trajectory.at(times)
-    usable = _different(np.flatnonzero(known), states)
+    numbers = np.flatnonzero(known)
+    usable = _different(numbers[:: 1 + len(numbers) // _LOOKED], states)
     pairs = []
-    for number in usable[np.unique(np.linspace(0, len(usable) - 1, pictures).astype("i8"))] if len(usable) else ():
+    for number in usable[np.unique(((np.arange(pictures) + 0.5) / pictures * len(usable)).astype("i8"))]:
         middle = stamps + reader.begin + reader.duration / 2
         sweep = int(np.abs(middle - times[number]).argmin())
         index = motion.trajectory.index(stamps[sweep])
@@ -62,8 +68,8 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         columns = motion.columns_seen_from(index, reader.columns, states.rot[number], states.pos[number])
         xyz = matmul(columns.rot[None], places.xyz.astype("f8")[..., None])[..., 0] + columns.pos
         returned = (places.rng > 0) & (places.rng != CLIPPED)
-        picture = video.read(int(number), int(number) + 1)[0]
-        pairs.append(Pair(xyz[returned], cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), lens))
+        twist = np.append(states.avel[number], matmul(states.rot[number].T, states.vel[number]))
+        pairs.append(Pair(xyz[returned], _grey(video, int(number)), lens, twist))
     return pairs
 
 
@@ -78,6 +84,37 @@ def _different(numbers: np.ndarray, states: State) -> np.ndarray:
     return np.array(chosen, "i8")
 
 
-def camera_mount(trace: Path, camera: str, declared: Mount) -> MountEstimate:
+def camera_mount(trace: Path, camera: str, declared: Mount, trajectory: Trajectory) -> MountEstimate:
     """What the pictures of a recording show of the mount of their camera. Errors as of `camera_pairs`."""
-    return estimate_camera(camera_pairs(trace, camera, declared), declared)
+    if not declared.known:
+        return estimate_camera([], declared)
+    late, sigma = time_offset(camera_tracks(trace, camera, declared, trajectory), trajectory, declared)
+    start = declared._replace(time_offset=declared.time_offset + late)
+    return estimate_camera(camera_pairs(trace, camera, start), start, sigma)
+
+
+def camera_tracks(trace: Path, camera: str, declared: Mount, trajectory: Trajectory) -> list[Tracks]:
+    """Tracks of points between two pictures each, where in a part of the recording the turn rate changes most."""
+    lens, video, times = _recorded(trace, camera)
+    states, known = trajectory.at(times, declared)
+    change = np.hypot.reduce(np.diff(states.avel, axis=0), axis=1)
+    change[~(np.diff(times) < 2 * np.median(np.diff(times))) | ~(known[1:] & known[:-1])] = 0.0
+    small, found = smaller(lens, _TRACKED)[0], []
+    rays = small.rays().astype("f4")
+    for part in np.array_split(np.arange(len(change)), _TRACKS):
+        first = int(part[change[part].argmax()]) if len(part) else 0
+        if len(part) and change[first] > 0:
+            grey = [smaller(lens, _TRACKED, _grey(video, first + k))[1] for k in (0, 1)]
+            found.append(track(times[first : first + 2], *grey, rays))
+    return found
+
+
+def _recorded(trace: Path, camera: str) -> tuple[Lens, Channel, np.ndarray]:
+    """Intrinsics of a camera, its pictures, and when they were taken, f8 (N,), s."""
+    video, source = Trace(trace).source(camera, "video.avi").channel("video.avi"), Trace(trace).sensor(camera)
+    ts = source.times(min(len(video), source.length(truncate=True, channels=())))
+    return camera_lens(trace, camera), video, corrected("camera", ts, ts, clock_options(trace).times)
+
+
+def _grey(video: Channel, number: int) -> np.ndarray:
+    return np.asarray(cv2.cvtColor(video.read(number, number + 1)[0], cv2.COLOR_RGB2GRAY))

@@ -57,11 +57,8 @@ class Shown(NamedTuple):
     device: dict[str, object]
 
 
-def shown_mounts(trace: Path, *, cameras: bool = True) -> Iterator[Shown]:
+def shown_mounts(trace: Path) -> Iterator[Shown]:
     """What a recording shows of each sensor of which it has the results that are needed.
-
-    Args:
-        cameras: those too, of which each takes some ten seconds, or half a minute with a lidar of 128 beams.
 
     Raises:
         FormatError: a result is damaged, or `_odom` has no valid pose.
@@ -70,7 +67,7 @@ def shown_mounts(trace: Path, *, cameras: bool = True) -> Iterator[Shown]:
         return
     trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     for type, estimate in ESTIMATES.items():
-        for sensor in rig.of(type) if cameras or type != "camera" else ():
+        for sensor in rig.of(type):
             declared = sensor_mount(trace, sensor)
             found = estimate(trace, sensor, declared, trajectory)
             if found is not None:
@@ -146,7 +143,7 @@ def _camera(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -
     has_picture = (trace / sensor / Rig(trace).sidecar(sensor)).is_file() and "video.avi" in (
         Trace(trace).source(sensor, "video.avi").specs
     )
-    return (camera_mount(trace, sensor, declared), {}) if has_picture else None
+    return (camera_mount(trace, sensor, declared, trajectory), {}) if has_picture else None
 
 
 def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -141,7 +141,7 @@ def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]]]
     wrong: list[tuple[str, str]] = []
     # `check`, whose lines are on the page, names what is damaged, and the results say what is wrong with a rig.
     with suppress(ConfigError), unless_damaged():
-        for each in shown_mounts(trace, cameras=False):
+        for each in shown_mounts(trace):
             off, estimate = compare(each.declared, each.estimate), each.estimate
             if each.declared.known and estimate.adopted and off.is_wrong:
                 wrong.append((each.sensor, str(off)))
