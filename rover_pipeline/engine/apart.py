@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import signal
@@ -20,6 +21,9 @@ from rover_pipeline.format.texts import parse_json
 
 #: Bytes of what a process returns, and places that a message names, one of each thread. Schedule.
 _MAX_BYTES, _MAX_PLACES = 1 << 26, 3
+#: Options of glibc's `mallopt`, when memory goes back to the system: in a job, freed arrays serve the next frame, whose
+#: pages would be zeroed once more. Layout.
+_KEEP_FREED = (-1, -3)
 
 
 class DiedError(ReportedError):
@@ -83,6 +87,9 @@ def error_from_json(content: dict[str, Any]) -> RoverError:
 def _run(sender: Connection, work: Any, before: Any, caches: Iterable[Path], settings: dict[str, Any]) -> None:
     # Ctrl-C reaches all processes of a terminal. The process that waits reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for option in _KEEP_FREED:
+        with suppress(AttributeError):  # of another library of C
+            ctypes.CDLL(None).mallopt(option, 1 << 25)
     try:
         cage.enter([*caches, *before()], **settings)
         outcome = [True, work()]

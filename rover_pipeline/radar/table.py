@@ -210,7 +210,7 @@ STEPS = (
         },
         # It needs to know how large Doppler bins are.
         alternatives=(_of_points({"files": {"sidecar": POINTS_SIDECAR}}),),
-        run=Run(threads=1, cost=SMALL),
+        run=Run(threads=1, brief=True, cost=SMALL),
         shown=Shown(default=True, summary="The radar's own velocity over ground, m/s, front-left-up."),
     ),
     _of_samples(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from rover_pipeline.report.read import motion, processing, sensors
 from rover_pipeline.report.read.contents import contradicted, look_into, read_mounts
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
-from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
+from rover_pipeline.report.read.sensors import is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.against import own_comparisons
@@ -33,7 +34,8 @@ _MAP = "_map"
 
 def summarise(path: Path, options: PageOptions) -> Summary:
     """The figures of the page of a trace, and the verdict, without the page."""
-    return _summarise(Contents(Trace(require_trace(path))), options)
+    contents = Contents(Trace(require_trace(path)))
+    return _summarise(contents, options, lambda: _check_lines(contents))
 
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
@@ -43,8 +45,11 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
         threads: that decode the samples which nobody has looked at.
     """
     contents = Contents(Trace(require_trace(path)))
-    summary = _summarise(contents, options, threads)
-    html = environment().get_template("report.html").render(**_template_values(contents, summary, options))
+    with ThreadPoolExecutor(1) as pool:  # what decodes leaves the interpreter to what draws
+        checked = pool.submit(_check_lines, contents, threads)
+        drawn = _drawn(contents, options)
+        summary = _summarise(contents, options, checked.result)
+    html = environment().get_template("report.html").render(**drawn, **_judged(contents, summary))
     return {PAGE: html.encode("utf-8", "backslashreplace"), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
 
@@ -91,8 +96,8 @@ class Contents:
         self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
 
-def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Summary:
-    """Judge a trace."""
+def _summarise(contents: Contents, options: PageOptions, checked: Callable[[], list[str]]) -> Summary:
+    """Judge a trace; `checked` gives what `check` finds."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
     radar_speed, sidecar = None, read_sidecar(trace.path, contents.radar) if contents.radar in records else {}
@@ -105,7 +110,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         raw=[record.summary for record in contents.raw],
         virtual=[record.summary for record in contents.derived],
         trace=one_line(trace.name),
-        checked=_check_lines(trace, records.values(), used_channels(contents.provenances), threads),
+        checked=checked(),
         repaired={line for record in records.values() for line in record.repaired},
         missing=missing_outputs(trace.path, there, contents.provenances, options.outputs),
         explained=_explained(contents),
@@ -148,11 +153,12 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     )
 
 
-def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str], threads: int) -> list[str]:
+def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
     """What `check` finds, except for what the page says in its own words.
 
     Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
     """
+    trace, used, records = contents.trace, used_channels(contents.provenances), contents.records.values()
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
@@ -188,22 +194,30 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _template_values(contents: Contents, summary: Summary, options: ReportOptions) -> dict[str, Any]:
-    """What the template shows. It leaves out sections and charts without content."""
-    trace, span, track = contents.trace, contents.span, contents.track
+def _judged(contents: Contents, summary: Summary) -> dict[str, Any]:
+    """What the template shows of the summary. It leaves out sections and charts without content."""
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
+    return {
+        "summary": summary,
+        "folders": [step for step in summary.steps if step.sensor not in contents.records],
+        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
+        "work_s": processing.working_seconds(summary.steps),
+        "marks": findings.marks(summary.findings, summary.steps),
+    }
+
+
+def _drawn(contents: Contents, options: ReportOptions) -> dict[str, Any]:
+    """The rest of it, which can be drawn before there is a summary."""
+    trace, span, track = contents.trace, contents.span, contents.track
     shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)] or contents.timed
     sync_ts = contents.records["_sync"].ts if contents.residuals else None
     provenances, plan = contents.provenances, read_floor_plan(trace.path / _MAP)
     return {
-        "summary": summary,
         "raw": [record.summary for record in contents.raw],
         "derived": [record.summary for record in contents.derived],
-        "folders": [step for step in summary.steps if step.sensor not in contents.records],
         "timeline": charts.timeline(shown, span) if shown else None,
         "jitter": charts.jitter(shown, span),
         "path": path(track.ts, track.pos[:, :2], track.valid, plan) if track and track.known else None,
-        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, span),
         "quality": charts.quality(track, span) if track else None,
         "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
@@ -211,8 +225,6 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         # Without the darkest ends of the scale, which cannot be seen on the dark ground.
         "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
-        "work_s": processing.working_seconds(summary.steps),
-        "marks": findings.marks(summary.findings, summary.steps),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
         "overlays": draw_overlays(trace, options.picture_width),
