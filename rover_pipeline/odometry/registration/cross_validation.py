@@ -27,7 +27,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     pose_equations,
     single_bodies,
 )
-from rover_pipeline.odometry.registration.transforms import transform_rays
+from rover_pipeline.odometry.registration.transforms import transform_rays, turned
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -112,9 +112,9 @@ class TwoMaps:
         self.block = max(1, min(_BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
-    def insert(self, number: int, rays: np.ndarray) -> None:
+    def insert(self, number: int, rays: np.ndarray, fit: bool = True) -> None:
         """Add the points of the sweep with some number; see `SurfelMap.insert`."""
-        self._of(number).insert(rays)
+        self._of(number).insert(rays, fit)
 
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
@@ -181,8 +181,8 @@ def evaluate(
     if brief:
         return fit
     # What the sweep's own pose adds to all its points is no error of a surface.
-    turned = matmul(poses[1], exp(move[None, 3:])[0])
-    pairs = match_points(*sweep.evaluated, poses[0] + move[:3], turned, others.tables, weights).fit[1:]
+    there = poses[0] + move[:3], turned(poses[1], exp(move[None, 3:])[0])
+    pairs = match_points(*sweep.evaluated, *there, others.tables, weights).fit[1:]
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
