@@ -44,11 +44,11 @@ class BatchPass:
         maps = TwoMaps(reader.options, len(reader.times))
         for number, (sweep, _) in enumerate(reader.read(start, stop), start):
             if sweep:
-                maps.insert(number, world_rays(self._corrected(sweep), trajectory))
+                maps.insert(number, world_rays(self._corrected(sweep), trajectory), fit=False)
         for other in self._others():
             part = self._around(start, stop)[1]
             for number, sweep in other.sweeps(start, stop):
-                maps.insert(number, other.rays(sweep, part))
+                maps.insert(number, other.rays(sweep, part), fit=False)
         segment = self.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())

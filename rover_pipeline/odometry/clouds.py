@@ -35,7 +35,7 @@ class Cloud(NamedTuple):
     share: np.ndarray
 
 
-#: A sweep as it was read: a staggered range image, u2 (beam, column), mm, or points.
+#: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or points.
 Scan = np.ndarray | Cloud
 
 
@@ -64,8 +64,8 @@ class ScanReader:
         for first in range(start, stop, _BLOCK):
             last = min(first + _BLOCK, stop)
             if "xyz" not in self.recording.arguments:
-                info = sensor_info(self.metadata)
-                yield from (stagger(image[None], info)[0] for image in self.recording.read("rng", first, last))
+                images = self.recording.read("rng", first, last)
+                yield from images
                 continue
             blocks = {name: self.recording.read(name, first, last) for name in self.recording.arguments}
             for number in range(last - first):
@@ -89,7 +89,8 @@ class ScanReader:
         if "xyz" in self.recording.arguments:
             return ()
         numbers = np.unique(np.linspace(0, count - 1, min(count, SWEEPS)).astype("i8"))
-        own = candidates(np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()]))
+        images = np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()])
+        own = candidates(stagger(images, sensor_info(self.metadata)))
         return () if own is None else regions_of(own, *rays(self.metadata))
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
@@ -104,7 +105,12 @@ class ScanReader:
     @cached_property
     def _images(self) -> PointSelection:
         begin, period = self.lidar.span
-        return PointSelection(*rays(self.metadata), self.options, begin=begin, period=period, density=self.density)
+        start, direction = rays(self.metadata)
+        columns = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), (1, *start.shape[:2]))
+        places = stagger(np.ascontiguousarray(columns), sensor_info(self.metadata))[0]
+        return PointSelection(
+            start, direction, places, self.options, begin=begin, period=period, density=self.density
+        )
 
     @cached_property
     def _clouds(self) -> CloudSelection:

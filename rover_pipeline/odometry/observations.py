@@ -126,7 +126,7 @@ class _Pixels(NamedTuple):
     """Selected pixels of an image.
 
     Attributes:
-        beam, column: i8 (N,).
+        beam, column: i8 (N,), in a destaggered image.
         number: i4 (N,), of the column among the columns that are used.
         start, direction: f8 (N, 3), m and m/mm, lines that the returns lie on.
     """
@@ -146,7 +146,8 @@ class PointSelection:
     """A fixed selection of pixels, spread evenly. The beams alternate from column to column and from sweep to sweep.
 
     Args:
-        start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`.
+        start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`; staggered.
+        places: i4 (beam, column), columns of the same pixels in a destaggered image.
         begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
         density: how many times as many as the options ask for.
     """
@@ -155,13 +156,14 @@ class PointSelection:
         self,
         start: np.ndarray,
         direction: np.ndarray,
+        places: np.ndarray,
         options: OdometrySection,
         *,
         begin: float,
         period: float,
         density: int = 1,
     ) -> None:
-        beams, columns = start.shape[:2]
+        beams, columns = self._shape = start.shape[:2]
         used = np.arange(0, columns, max(1, -(-columns // COLUMNS)))
         every = one_in(beams * len(used), options.points, density)
         self._patterns = []
@@ -170,7 +172,8 @@ class PointSelection:
             beam = np.concatenate(chosen)
             number = np.repeat(np.arange(len(used)), [len(each) for each in chosen]).astype("i4")
             column = used[number]
-            self._patterns.append(_Pixels(beam, column, number, start[beam, column], direction[beam, column]))
+            lines = start[beam, column], direction[beam, column]
+            self._patterns.append(_Pixels(beam, places[beam, column].astype("i8"), number, *lines))
         # Where all pixels are registered, none are held out.
         self._held_out = [each.of_columns(HELD_OUT) for each in self._patterns] if every > 1 else []
         self._times = begin + period * used / columns
@@ -180,10 +183,18 @@ class PointSelection:
         """The selected points of one sweep.
 
         Args:
-            ranges: u2 (beam, column), mm, staggered.
+            ranges: u2 (beam, column), mm, destaggered.
             number: of the sweep, which decides on the beams.
             stamp: its time stamp, seconds.
+
+        Raises:
+            ValueError: the image is of a sensor with other pixels.
         """
+        if ranges.shape != self._shape:
+            beams, columns = self._shape
+            raise ValueError(
+                f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {ranges.shape}"
+            )
         count = len(self._patterns)
         points, column = _project(ranges, self._patterns[number % count], *self._range_mm)
         held_out = NO_POINTS

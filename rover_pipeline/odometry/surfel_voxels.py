@@ -96,12 +96,13 @@ def fill_slots(slots: np.ndarray, keys: np.ndarray) -> None:
 
 
 @compiled
-def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
+def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int, fit: bool) -> int:
     """Adds points to the sums of their voxels. Fits the planes of voxels that have grown by 10 % again.
 
     Args:
         rays: as in `SurfelMap.insert`.
         count: number of voxels before; there is room for N more.
+        fit: False = fit no planes.
 
     Returns:
         The number of voxels.
@@ -123,7 +124,7 @@ def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int
     number = 0
     for n in range(len(rays)):
         row = rows[n]
-        if sums[row, FITTED] >= 0:
+        if fit and sums[row, FITTED] >= 0:
             # A negative number marks a voxel that is on the list already.
             sums[row, FITTED] = -sums[row, FITTED] - 1
             touched[number] = row

@@ -41,10 +41,10 @@ class SurfelLevel:
         self.size, self.count = size, 0
         self.voxels = _with_capacity(1 << 11)
 
-    def insert(self, rays: np.ndarray) -> None:
+    def insert(self, rays: np.ndarray, fit: bool = True) -> None:
         """Add points; see `SurfelMap.insert`."""
         self._reserve(self.count + len(rays))
-        self.count = insert_points(rays, self.size, self.voxels, self.count)
+        self.count = insert_points(rays, self.size, self.voxels, self.count, fit)
 
     def add(self, keys: np.ndarray, sums: np.ndarray) -> None:
         """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 19)."""
@@ -92,16 +92,17 @@ class SurfelMap:
     def __init__(self, sizes: tuple[float, ...]) -> None:
         self.levels = [SurfelLevel(size) for size in sizes]
 
-    def insert(self, rays: np.ndarray) -> None:
+    def insert(self, rays: np.ndarray, fit: bool = True) -> None:
         """Add points.
 
         Args:
             rays: f8 (N, 10), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
                 the sine of its elevation in the lidar frame, which distinguishes the beams; and x, y, z of how it moves
                 if its beam is raised, m/rad.
+            fit: False = fit no planes, for a map of which only the `sums` are asked for.
         """
         for level in self.levels:
-            level.insert(rays)
+            level.insert(rays, fit)
 
     def sums(self) -> list[np.ndarray]:
         """Keys and sums of the voxels of each level in turn, which another map of the same world can `add`."""

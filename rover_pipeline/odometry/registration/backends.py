@@ -3,7 +3,7 @@
 Each backend has a method `register`, which takes one sweep after the other and returns the lidar's pose at the end of
 the sweep in the frame of the first sweep, f8 (4, 4). Its arguments:
     sweep: the selected points.
-    scan: all of the sweep: u2 (beam, column), mm, staggered, or points; SmallGicp does without.
+    scan: all of the sweep: u2 (beam, column), mm, destaggered, or points; SmallGicp does without.
     rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
 """
 
@@ -16,7 +16,7 @@ import small_gicp
 
 from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.lidar.geometry import returns
+from rover_pipeline.lidar.geometry import returns, sensor_info, stagger
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.linear import inv, matmul
@@ -106,7 +106,7 @@ class KissIcp:
         if isinstance(scan, Cloud):
             points, share = scan.points, scan.share
         else:
-            points, column = returns(scan, self._metadata)
+            points, column = returns(_in_time_order(scan, self._metadata), self._metadata)
             share = column / scan.shape[1]
         self._odometry.register_frame(points.astype("f8"), share)
         return np.array(self._odometry.last_pose)
@@ -116,11 +116,16 @@ class OusterSlam:
     """ouster-sdk's SLAM at its defaults, on all pixels of a sweep."""
 
     def __init__(self, metadata: str) -> None:
-        self._odometry = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata)
+        self._odometry, self._metadata = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata), metadata
 
     def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
         assert isinstance(scan, np.ndarray)
-        return self._odometry.register(scan, sweep.times)
+        return self._odometry.register(_in_time_order(scan, self._metadata), sweep.times)
+
+
+def _in_time_order(image: np.ndarray, metadata: str) -> np.ndarray:
+    """A destaggered range image, whose columns are of one instant then: staggered."""
+    return stagger(image[None], sensor_info(metadata))[0]
 
 
 def make_backend(options: OdometrySection, metadata: str) -> SmallGicp | KissIcp | OusterSlam:

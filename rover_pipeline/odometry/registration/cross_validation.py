@@ -18,8 +18,16 @@ from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
-from rover_pipeline.odometry.registration.transforms import transform_rays
+from rover_pipeline.odometry.registration.point_to_plane import (
+    GATE,
+    SCALE,
+    THICK,
+    match_points,
+    matched_equations,
+    pose_equations,
+    single_bodies,
+)
+from rover_pipeline.odometry.registration.transforms import transform_rays, turned
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -104,9 +112,9 @@ class TwoMaps:
         self.block = max(1, min(_BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
-    def insert(self, number: int, rays: np.ndarray) -> None:
+    def insert(self, number: int, rays: np.ndarray, fit: bool = True) -> None:
         """Add the points of the sweep with some number; see `SurfelMap.insert`."""
-        self._of(number).insert(rays)
+        self._of(number).insert(rays, fit)
 
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
@@ -173,12 +181,9 @@ def evaluate(
     if brief:
         return fit
     # What the sweep's own pose adds to all its points is no error of a surface.
-    _, _, there, _ = pose_equations(
-        *sweep.evaluated, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
-    )
-    fit = fit._replace(
-        common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
-    )
+    there = poses[0] + move[:3], turned(poses[1], exp(move[None, 3:])[0])
+    pairs = match_points(*sweep.evaluated, *there, others.tables, weights).fit[1:]
+    fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
@@ -198,13 +203,15 @@ def _without_single_bodies(
 ) -> np.ndarray:
     """The information of planes, f8 (6, 6), without that of any single place about each direction.
 
-    A body that moves along with the rig may be there; see `point_terms.Statistics.single_body`.
+    A body that moves along with the rig may be there, up to a metre wide at the default sizes of voxels.
     """
-    information = pose_equations(*sweep.evaluated, *poses, surfels.tables, weights)[0].sum(0)
+    points, tables = sweep.evaluated, surfels.tables
+    matches = match_points(*points, *poses, tables, weights)
+    information = matched_equations(*points, poses[1], matches, weights)[0].sum(0)
     scale = per_distance(information)
     _, vectors = eigh(information * scale[:, None] * scale)
-    asked = weights._replace(directions=np.ascontiguousarray((scale[:, None] * vectors).T))
-    single_body = pose_equations(*sweep.evaluated, *poses, surfels.tables, asked)[2].single_body
+    asked = np.ascontiguousarray((scale[:, None] * vectors).T)
+    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
     back = vectors / scale[:, None]
     return information - matmul(back * single_body, back.T)
 

@@ -8,10 +8,6 @@ import numpy as np
 
 from rover_pipeline.odometry.observations import Sweep
 
-#: No directions. Layout.
-NOWHERE = np.zeros((0, 6))
-
-
 class PointWeights(NamedTuple):
     """Which points of a sweep are used, and how much they count.
 
@@ -28,8 +24,6 @@ class PointWeights(NamedTuple):
         tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
             with a wrong direction seem to say about a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
-        directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.single_body` is of;
-            f8 (0, 6): it is 0.
     """
 
     gate: float
@@ -41,7 +35,6 @@ class PointWeights(NamedTuple):
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
     tilt: float = 0.0
-    directions: np.ndarray = NOWHERE
 
 
 #: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of
@@ -117,8 +110,6 @@ class Statistics(NamedTuple):
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
             average.
-        single_body: the largest information that anything up to a metre wide has about each of the directions that are
-            asked for, at the default sizes of voxels.
     """
 
     points: float
@@ -128,4 +119,3 @@ class Statistics(NamedTuple):
     normalised: float
     balanced: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    single_body: tuple[float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from rover_pipeline.odometry.registration.point_terms import (
     Statistics,
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
-from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, RISE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, PLANE, RISE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
 SCALE = 2.0
@@ -28,6 +29,29 @@ THICK = 3.0
 #: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
 #: bad as a point without a plane. Tuned: by hand.
 GATE = 0.05
+
+
+class Matches(NamedTuple):
+    """Points of a sweep that lie on planes of a map, in their order.
+
+    Attributes:
+        number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
+        values: f8 (I, 4), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; and
+            the distance relative to its deviation, positive behind the plane.
+        planes: f8 (P, 11), those planes, see `surfel_voxels.PLANE`.
+        sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
+            these, and number of the part of a surface that it is of.
+        parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
+            both over planes.
+        fit: f8 (5,), number of the points that were looked up, and `Statistics.pairs`.
+    """
+
+    number: np.ndarray
+    values: np.ndarray
+    planes: np.ndarray
+    sums: np.ndarray
+    parts: np.ndarray
+    fit: np.ndarray
 
 
 @compiled
@@ -69,55 +93,259 @@ def _along(rot: np.ndarray, x: float, y: float, z: float, axis: int) -> tuple[fl
     return x_axis, y_axis, z_axis, y * w - z * v, z * u - x * w, x * v - y * u
 
 
-@compiled
-def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
-    """Slot of the part of a surface that a plane is of: a voxel of the largest size, and the nearest axis."""
+@inlined
+def _part_of(plane: np.ndarray, size: float) -> int:
+    """Key of the part of a surface that a plane is of: a voxel of the largest size, and the nearest axis."""
     ax, ay, az = abs(plane[3]), abs(plane[4]), abs(plane[5])
     axis = 0 if ax >= ay and ax >= az else (1 if ay >= az else 2)
-    key = voxel_key(math.floor(plane[0] / size), math.floor(plane[1] / size), 3 * math.floor(plane[2] / size) + axis)
-    slot = find_slot(keys, key)
-    keys[slot, 0] = key
-    return float(slot)
+    return voxel_key(math.floor(plane[0] / size), math.floor(plane[1] / size), 3 * math.floor(plane[2] / size) + axis)
 
 
 @compiled
-def _add_to_columns(
-    plane: np.ndarray, size: float, information: np.ndarray, keys: np.ndarray, in_columns: np.ndarray
-) -> None:
-    """Adds the information of a plane to the four upright columns that it is in, of grids that are half a column apart.
+def _number_of(key: int, table: np.ndarray, count: int) -> int:
+    """Number of a key in a hash table, i8 (slot, 2); `count`, which is entered, where it is new."""
+    slot = find_slot(table, key)
+    if table[slot, 0] == EMPTY:
+        table[slot, 0], table[slot, 1] = key, count
+    return int(table[slot, 1])
 
-    Whatever is no wider than half a column is in one of them as a whole.
+
+@compiled
+def _add_pairs(planes: np.ndarray, sums: np.ndarray, of_parts: np.ndarray, parts: np.ndarray, fit: np.ndarray) -> None:
+    """Fills the sums of parts from those of planes, and counts the pairs of both; see `Matches`.
+
+    Args:
+        planes, of_parts: hash tables of their numbers.
     """
-    for grid in range(4):
-        x, y = math.floor(plane[0] / size + 0.5 * (grid % 2)), math.floor(plane[1] / size + 0.5 * (grid // 2))
-        key = voxel_key(x, y, grid)
-        slot = find_slot(keys, key)
-        keys[slot, 0] = key
-        in_columns[slot] += information
+    for slot in range(len(planes)):
+        if planes[slot, 0] == EMPTY:
+            continue
+        s = sums[planes[slot, 1]]
+        number, total, part = s[0], s[1], int(s[3])
+        parts[part, 0] += number
+        parts[part, 1] += total
+        parts[part, 2] += number * number
+        parts[part, 3] += total * total
+        if number > 1:
+            fit[1] += 1
+            fit[2] += min((total * total - s[2]) / (number * (number - 1)), _CUT_OFF)
+    for slot in range(len(of_parts)):
+        if of_parts[slot, 0] == EMPTY:
+            continue
+        s = parts[of_parts[slot, 1]]
+        different = s[0] * s[0] - s[2]
+        if different > 0:
+            fit[3] += 1
+            fit[4] += (s[1] * s[1] - s[3]) / different
 
 
 @compiled
-def _pairs(keys: np.ndarray, on_plane: np.ndarray, on_part: np.ndarray) -> tuple[float, float, float, float]:
-    """`Statistics.pairs`, from the sums of each plane, and fills those of the parts; see `pose_equations`."""
-    planes, same_plane, parts, other_planes = 0.0, 0.0, 0.0, 0.0
-    for slot in range(len(keys)):
-        if keys[slot, 0] == EMPTY:
+def match_points(
+    points: np.ndarray,
+    column: np.ndarray,
+    pos: np.ndarray,
+    rot: np.ndarray,
+    tables: SurfelTables,
+    weights: PointWeights,
+) -> Matches:
+    """The plane of each point: that of the finest voxel that has one within the gate; see `pose_equations`."""
+    gate, noise, _, stride, thick, extent, depth, _, _ = weights
+    sizes, all_slots, all_planes = tables
+    levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
+    values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
+    # One size after the other: to take an array out of a tuple means to count references to it.
+    for level in range(len(sizes)):
+        slots, p = all_slots[level], all_planes[level]
+        for n in range(0, len(points), stride):
+            if levels[n] >= 0:
+                continue
+            c = column[n]
+            x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+            wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
+            wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
+            wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
+            row = _plane_of(wx, wy, wz, sizes[level], slots, p, extent)
+            if row < 0:
+                continue
+            nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
+            distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
+            toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
+            thickness = p[row, THICKNESS]
+            deeper = 0.0
+            if len(depth) > 0 and thickness > noise:
+                along = toward / max(math.sqrt(x * x + y * y + z * z), 1e-9)
+                deeper = math.sqrt(thickness * thickness - noise * noise) * (along - p[row, FACING])
+                distance -= depth[level] * deeper
+            if abs(distance) < gate or abs(distance) < thick * thickness:
+                variance = noise * noise + thickness * thickness
+                levels[n], rows[n] = level, row
+                values[n, 0], values[n, 1], values[n, 2] = distance, variance, deeper
+                values[n, 3] = (distance if toward > 0 else -distance) / math.sqrt(variance)
+    room = 16
+    while room < 2 * len(points):
+        room *= 2
+    # Sums over planes and over parts are added in the order of these hash tables.
+    of_planes, of_parts = np.full((room, 2), EMPTY, np.int64), np.full((room, 2), EMPTY, np.int64)
+    planes, sums = np.empty((len(points), PLANE)), np.zeros((len(points), 4))
+    parts, fit = np.zeros((len(points), 4)), np.zeros(5)
+    count, plane_count, part_count = 0, 0, 0
+    for n in range(0, len(points), stride):
+        fit[0] += 1
+        if levels[n] < 0:
             continue
-        number, total, part = on_plane[slot, 0], on_plane[slot, 1], int(on_plane[slot, 3])
-        on_part[part, 0] += number
-        on_part[part, 1] += total
-        on_part[part, 2] += number * number
-        on_part[part, 3] += total * total
-        if number > 1:
-            planes += 1
-            same_plane += min((total * total - on_plane[slot, 2]) / (number * (number - 1)), _CUT_OFF)
-    for slot in range(len(on_part)):
-        number, total = on_part[slot, 0], on_part[slot, 1]
-        different = number * number - on_part[slot, 2]
-        if different > 0:
-            parts += 1
-            other_planes += (total * total - on_part[slot, 3]) / different
-    return planes, same_plane, parts, other_planes
+        plane = _number_of(rows[n] * len(sizes) + levels[n], of_planes, plane_count)
+        if plane == plane_count:
+            p = all_planes[levels[n]]
+            for k in range(PLANE):
+                planes[plane, k] = p[rows[n], k]
+            part = _number_of(_part_of(planes[plane], sizes[len(sizes) - 1]), of_parts, part_count)
+            sums[plane, 3] = part
+            plane_count, part_count = plane_count + 1, max(part_count, part + 1)
+        number[count, 0], number[count, 1], number[count, 2] = n, levels[n], plane
+        for k in range(4):
+            values[count, k] = values[n, k]
+        sums[plane, 0] += 1.0
+        sums[plane, 1] += values[n, 3]
+        sums[plane, 2] += values[n, 3] * values[n, 3]
+        count += 1
+    _add_pairs(of_planes, sums, of_parts, parts, fit)
+    return Matches(
+        number[:count], values[:count], planes[:plane_count], sums[:plane_count], parts[:part_count], fit
+    )
+
+
+@inlined
+def _weight_of(matches: Matches, i: int, scale: float, stride: int, common: tuple[float, float]) -> float:
+    """How much a point counts, 1/m2; see `pose_equations`."""
+    distance, variance, plane = matches.values[i, 0], matches.values[i, 1], matches.number[i, 2]
+    on_same = matches.sums[plane, 0]
+    on_others = matches.parts[int(matches.sums[plane, 3]), 0] - on_same
+    robust = 1 / (1 + distance * distance / (variance * scale * scale))
+    return (
+        robust
+        * robust
+        / variance
+        * stride
+        / (1 + common[0] * (stride * on_same - 1) + common[1] * stride * on_others)
+    )
+
+
+@inlined
+def _into_lidar(rot: np.ndarray, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """A direction of the world in the lidar frame."""
+    return (
+        rot[0, 0] * x + rot[1, 0] * y + rot[2, 0] * z,
+        rot[0, 1] * x + rot[1, 1] * y + rot[2, 1] * z,
+        rot[0, 2] * x + rot[1, 2] * y + rot[2, 2] * z,
+    )
+
+
+@compiled
+def single_bodies(
+    points: np.ndarray,
+    column: np.ndarray,
+    rot: np.ndarray,
+    size: float,
+    matches: Matches,
+    weights: PointWeights,
+    directions: np.ndarray,
+) -> np.ndarray:
+    """The largest information that anything up to half of `size` wide has about each of some directions, f8 (6,).
+
+    The information of each plane counts in the four upright columns that it is in, of grids that are half a column
+    apart. Whatever is no wider than half a column is in one of them as a whole.
+
+    Args:
+        points, column, rot: as in `pose_equations`; size: of the columns, m; matches: of the points.
+        directions: f8 (6, 6), a displacement and a rotation in each row.
+    """
+    room = 16
+    while room < 8 * len(matches.planes):
+        room *= 2
+    table = np.full((room, 2), EMPTY, np.int64)
+    columns, largest = np.empty((len(matches.planes), 4), np.int64), np.zeros(6)
+    count = 0
+    for plane in range(len(matches.planes)):
+        for grid in range(4):
+            x = math.floor(matches.planes[plane, 0] / size + 0.5 * (grid % 2))
+            y = math.floor(matches.planes[plane, 1] / size + 0.5 * (grid // 2))
+            columns[plane, grid] = _number_of(voxel_key(x, y, grid), table, count)
+            count = max(count, columns[plane, grid] + 1)
+    information = np.zeros((count, 6))
+    for i in range(len(matches.number)):
+        n, plane = matches.number[i, 0], matches.number[i, 2]
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        nx, ny, nz = matches.planes[plane, 3], matches.planes[plane, 4], matches.planes[plane, 5]
+        u, v, w = _into_lidar(rot[column[n]], nx, ny, nz)
+        j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
+        weight = _weight_of(matches, i, weights.scale, weights.stride, weights.common)
+        for k in range(6):
+            along = 0.0
+            for a in range(6):
+                along += j[a] * directions[k, a]
+            for grid in range(4):
+                information[columns[plane, grid], k] += weight * along * along
+    for n in range(count):
+        for k in range(6):
+            largest[k] = max(largest[k], information[n, k])
+    return largest
+
+
+@compiled
+def matched_equations(
+    points: np.ndarray, column: np.ndarray, rot: np.ndarray, matches: Matches, weights: PointWeights
+) -> tuple[np.ndarray, np.ndarray, Statistics, Nuisance]:
+    """The same as `pose_equations` for points whose planes are known."""
+    matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
+    squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
+    gate, _, scale, stride, _, _, depth, common, tilt = weights
+    unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
+    cross = np.zeros((unknowns, len(rot), 6))
+    information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
+    # Derivatives of a point's distance by the unknowns, and which ones these are.
+    about, by = np.empty(2), np.empty(2, np.int64)
+    _, values, planes, sums, parts, fit = matches
+    for i in range(len(matches.number)):
+        n, level, plane = matches.number[i, 0], matches.number[i, 1], matches.number[i, 2]
+        distance, variance, deeper = values[i, 0], values[i, 1], values[i, 2]
+        c = column[n]
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        squared_distances += distance * distance
+        squared = min(distance * distance, gate * gate)
+        cut_off += squared
+        balanced += squared / parts[int(sums[plane, 3]), 0]
+        normalised += min(distance * distance / variance, _CUT_OFF)
+        nx, ny, nz = planes[plane, 3], planes[plane, 4], planes[plane, 5]
+        # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
+        u, v, w = _into_lidar(rot[c], nx, ny, nz)
+        j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
+        weight = _weight_of(matches, i, scale, stride, common)
+        _add_row(weight, distance, j, matrix, right, c)
+        if tilt > 0:
+            false = -weight * tilt * variance / planes[plane, EXTENT] ** 2
+            for k in range(3):
+                _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
+            _add_row(-false, 0.0, j, matrix, right, c)
+        if unknowns > 0:
+            level_up, rise = raised_by(x, y, z)
+            about[0] = w * rise - level_up * (u * x + v * y) - planes[plane, RISE]
+            about[1] = -deeper
+            by[0], by[1] = ELEVATION, DEPTH + level
+            for k in range(2):
+                scaled = weight * about[k]
+                for a in range(6):
+                    cross[by[k], c, a] += scaled * j[a]
+                wanted[by[k]] -= scaled * distance
+                for other in range(2):
+                    information[by[k], by[other]] += scaled * about[other]
+    for c in range(len(rot)):
+        for a in range(6):
+            for b in range(a):
+                matrix[c, b, a] = matrix[c, a, b]
+    inliers, pairs = float(len(values)), (fit[1], fit[2], fit[3], fit[4])
+    balanced = inliers * balanced / max(float(len(parts)), 1.0)
+    statistics = Statistics(fit[0], inliers, squared_distances, cut_off, normalised, balanced, pairs)
+    return matrix, right, statistics, Nuisance(cross, information, wanted)
 
 
 @compiled
@@ -145,128 +373,5 @@ def pose_equations(
         Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map; and of what they
         have in common, whose K is 0 where `weights.depth` is empty.
     """
-    matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
-    total, inliers, squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent, depth, common, tilt, directions = weights
-    levels = len(depth)
-    unknowns = DEPTH + levels if levels > 0 else 0
-    cross = np.zeros((unknowns, len(pos), 6))
-    information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
-    # Derivatives of a point's distance by the unknowns, and which ones these are.
-    about, by, of_point = np.empty(2), np.empty(2, np.int64), np.empty(6)
-    sizes, slots, planes = tables
-    found, at, count = np.empty((len(points), 3)), np.empty((len(points), 4), np.int64), 0
-    # Hash tables of the planes that points lie on, and of the parts of surfaces that these are of. Each has the number
-    # of its points and the sum of their relative distances; planes the sum of the squares, and their part; parts the
-    # sums of the squares of their planes' numbers and sums.
-    room = 16
-    while room < 2 * len(points):
-        room *= 2
-    plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
-    part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
-    columns = 4 * room if len(directions) > 0 else 1
-    column_keys, in_columns = np.full((columns, 1), EMPTY, np.int64), np.zeros((columns, 6))
-    for n in range(0, len(points), stride):
-        c = column[n]
-        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
-        wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
-        wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
-        total += 1
-        for level in range(len(sizes)):
-            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
-            if row < 0:
-                continue
-            p = planes[level]
-            nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
-            distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
-            thickness = p[row, THICKNESS]
-            deeper = 0.0
-            if levels > 0 and thickness > noise:
-                along = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
-                along /= max(math.sqrt(x * x + y * y + z * z), 1e-9)
-                deeper = math.sqrt(thickness * thickness - noise * noise) * (along - p[row, FACING])
-                distance -= depth[level] * deeper
-            variance = noise * noise + thickness * thickness
-            if abs(distance) < gate or abs(distance) < thick * thickness:
-                key = row * len(sizes) + level
-                slot = find_slot(plane_keys, key)
-                if plane_keys[slot, 0] == EMPTY:
-                    plane_keys[slot, 0], on_plane[slot, 3] = key, _part_of(p[row], sizes[len(sizes) - 1], part_keys)
-                at[count, 0], at[count, 1], at[count, 2], at[count, 3] = n, level, row, slot
-                found[count, 0], found[count, 1], found[count, 2] = distance, variance, deeper
-                count += 1
-                toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
-                relative = (distance if toward > 0 else -distance) / math.sqrt(variance)
-                on_plane[slot, 0] += 1.0
-                on_plane[slot, 1] += relative
-                on_plane[slot, 2] += relative * relative
-                break
-    pairs = _pairs(plane_keys, on_plane, on_part)
-    for i in range(count):
-        n, level, row, slot = at[i, 0], at[i, 1], at[i, 2], at[i, 3]
-        distance, variance, deeper = found[i, 0], found[i, 1], found[i, 2]
-        on_same = on_plane[slot, 0]
-        on_others = on_part[int(on_plane[slot, 3]), 0] - on_same
-        c = column[n]
-        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        nx, ny, nz = planes[level][row, 3], planes[level][row, 4], planes[level][row, 5]
-        inliers += 1
-        squared_distances += distance * distance
-        squared = min(distance * distance, gate * gate)
-        cut_off += squared
-        balanced += squared / (on_same + on_others)
-        normalised += min(distance * distance / variance, _CUT_OFF)
-        # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
-        u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
-        v = rot[c, 0, 1] * nx + rot[c, 1, 1] * ny + rot[c, 2, 1] * nz
-        w = rot[c, 0, 2] * nx + rot[c, 1, 2] * ny + rot[c, 2, 2] * nz
-        robust = 1 / (1 + distance * distance / (variance * scale * scale))
-        weight = (
-            robust
-            * robust
-            / variance
-            * stride
-            / (1 + common[0] * (stride * on_same - 1) + common[1] * stride * on_others)
-        )
-        j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
-        _add_row(weight, distance, j, matrix, right, c)
-        if len(directions) > 0:
-            for k in range(6):
-                along = 0.0
-                for a in range(6):
-                    along += j[a] * directions[k, a]
-                of_point[k] = weight * along * along
-            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], of_point, column_keys, in_columns)
-        if tilt > 0:
-            false = -weight * tilt * variance / planes[level][row, EXTENT] ** 2
-            for i in range(3):
-                _add_row(false, 0.0, _along(rot[c], x, y, z, i), matrix, right, c)
-            _add_row(-false, 0.0, j, matrix, right, c)
-        if unknowns > 0:
-            level_up, rise = raised_by(x, y, z)
-            about[0] = w * rise - level_up * (u * x + v * y) - planes[level][row, RISE]
-            about[1] = -deeper
-            by[0], by[1] = ELEVATION, DEPTH + level
-            for k in range(2):
-                scaled = weight * about[k]
-                for a in range(6):
-                    cross[by[k], c, a] += scaled * j[a]
-                wanted[by[k]] -= scaled * distance
-                for other in range(2):
-                    information[by[k], by[other]] += scaled * about[other]
-    for c in range(len(pos)):
-        for a in range(6):
-            for b in range(a):
-                matrix[c, b, a] = matrix[c, a, b]
-    parts = 0.0
-    for slot in range(len(on_part)):
-        parts += on_part[slot, 0] > 0
-    single_body = (
-        in_columns[:, 0].max(), in_columns[:, 1].max(), in_columns[:, 2].max(),
-        in_columns[:, 3].max(), in_columns[:, 4].max(), in_columns[:, 5].max(),
-    )  # fmt: skip
-    statistics = Statistics(
-        total, inliers, squared_distances, cut_off, normalised, inliers * balanced / max(parts, 1.0), pairs, single_body
-    )
-    return matrix, right, statistics, Nuisance(cross, information, wanted)
+    matches = match_points(points, column, pos, rot, tables, weights)
+    return matched_equations(points, column, rot, matches, weights)

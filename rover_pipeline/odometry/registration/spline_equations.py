@@ -167,16 +167,14 @@ def register_sweep(
     count, known = len(pos), len(prior) // 6
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
-    information, statistics = (
-        np.zeros((6 * count, 6 * count)),
-        Statistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
-    )
-    nothing, nowhere = np.zeros(0), np.zeros((0, 6))
+    information = np.zeros((6 * count, 6 * count))
+    statistics = Statistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
+    nothing = np.zeros(0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
         weights = PointWeights(
-            gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, nothing, (0.0, 0.0), 0.0, nowhere
+            gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, nothing, (0.0, 0.0), 0.0
         )
         at_pos, at_rot = evaluate_poses(trajectory, instants)
         matrix, right, statistics, _ = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
