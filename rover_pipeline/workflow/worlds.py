@@ -166,12 +166,12 @@ class Worlds:
 
     def report_recalled(self) -> None:
         """Say which options are taken from recordings."""
-        groups: dict[str, list[Path]] = {}
+        groups: dict[tuple[str, ...], list[Path]] = {}
         for results, known in self._remembered.items():
-            text = " ".join(f"{name}={json.dumps(value)}" for name, value in known.items())
-            groups.setdefault(text, []).append(results)
-        for text, (first, *others) in groups.items():
-            if text:
+            texts = tuple(f"{name}={json.dumps(value)}" for name, value in known.items())
+            groups.setdefault(texts, []).append(results)
+        for texts, (first, *others) in groups.items():
+            if text := " ".join(short_text(each, 80) for each in texts):
                 whose = f"{first} and {len(others)} more remember" if others else f"{first} remembers"
                 text = f"{whose} options: {short_text(text, 300)} (--reset-config forgets them)"
                 print(f"rover-pipeline: {text}", file=sys.stderr)
