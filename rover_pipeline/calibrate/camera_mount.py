@@ -65,7 +65,7 @@ _PARAMETERS = 10
 _DISTANCES, _PARTS = 3, (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
 #: and more with less blur, and pairs. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 12
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 8
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right

@@ -29,11 +29,11 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
 #: Pictures of a recording that are looked at, and those of which they are chosen. Schedule.
-_PICTURES, _LOOKED = 24, 1000
+_PICTURES, _LOOKED = 16, 1000
 #: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
 _APART, _TURN = 2.0, 0.3
 #: Pairs of pictures of which points are tracked, and the size of their pixels, degrees. Schedule.
-_TRACKS, _TRACKED = 40, 0.15
+_TRACKS, _TRACKED = 30, 0.15
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
