@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -99,14 +100,18 @@ def camera_tracks(trace: Path, camera: str, declared: Mount, trajectory: Traject
     states, known = trajectory.at(times, declared)
     change = np.hypot.reduce(np.diff(states.avel, axis=0), axis=1)
     change[~(np.diff(times) < 2 * np.median(np.diff(times))) | ~(known[1:] & known[:-1])] = 0.0
-    small, found = smaller(lens, _TRACKED)[0], []
-    rays = small.rays().astype("f4")
+    found = []
     for part in np.array_split(np.arange(len(change)), _TRACKS):
         first = int(part[change[part].argmax()]) if len(part) else 0
         if len(part) and change[first] > 0:
-            grey = [smaller(lens, _TRACKED, _grey(video, first + k))[1] for k in (0, 1)]
-            found.append(track(times[first : first + 2], *grey, rays))
+            (small, before), (_, after) = (smaller(lens, _TRACKED, _grey(video, first + k)) for k in (0, 1))
+            found.append(track(times[first : first + 2], before, after, _rays(small)))
     return found
+
+
+@cache
+def _rays(lens: Lens) -> np.ndarray:
+    return lens.rays().astype("f4")
 
 
 def _recorded(trace: Path, camera: str) -> tuple[Lens, Channel, np.ndarray]:
