@@ -282,8 +282,8 @@ class _Problem(NamedTuple):
         return state, best
 
     def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
-        """The best of the maxima near some states, weighted against the prior by its Godambe information, its covariance
-        (10, 10), and how much more gradients vary than the curvature says."""
+        """The best of the maxima near some states, weighted against the prior by its Godambe information, its
+        covariance (10, 10), and how much more gradients vary than the curvature says."""
         climbed = []
         for state, _ in modes:
             score.fit(state)
