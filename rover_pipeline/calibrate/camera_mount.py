@@ -57,7 +57,7 @@ _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
 #: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
 _DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
 #: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels. Noise:
-#: elevations of beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
+#: elevations of beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of good lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
 #: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
 _PARAMETERS = 10
@@ -65,12 +65,12 @@ _PARAMETERS = 10
 _DISTANCES, _PARTS = 3, (4, 2)
 #: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
 #: and more with less blur, and pairs. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 12
+_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 8
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
 #: one. Tuned: lidar_camera_dgp.
-_MIN_PAIRS, _MIN_SCORE = 5, 300.0
+_MIN_PAIRS, _MIN_SCORE = 5, 200.0
 
 
 class _View(NamedTuple):
@@ -89,6 +89,9 @@ class _State(NamedTuple):
 
     def seen_from(self, start: Mount) -> np.ndarray:
         return np.append(difference(start, self.mount), self.others - _USUAL)
+
+
+_Mode = tuple[_State, float]
 
 
 def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -258,7 +261,7 @@ class _Problem(NamedTuple):
         off = state.seen_from(self.start)
         return score.value(state) / scale - 0.5 * float(matmul(off, self.prior, off))
 
-    def ascend(self, score: _Score, state: _State, scale: float) -> tuple[_State, float]:
+    def ascend(self, score: _Score, state: _State, scale: float) -> _Mode:
         """The maximum of score / scale + log prior near a state, by steps with the outer products of the gradients
         (E. R. Berndt, B. H. Hall, R. E. Hall and J. A. Hausman, 1974)."""
         best, limit = self.value(score, state, scale), 3 * max(score.blur / 0.25, 1.0)
@@ -278,8 +281,9 @@ class _Problem(NamedTuple):
                 break
         return state, best
 
-    def result(self, score: _Score, modes: list[tuple[_State, float]], scale: float) -> _Result:
-        """The best of the maxima near some states, weighted against the prior by its Godambe information."""
+    def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
+        """The best of the maxima near some states, weighted against the prior by its Godambe information, its
+        covariance (10, 10), and how much more gradients vary than the curvature says."""
         climbed = []
         for state, _ in modes:
             score.fit(state)
@@ -294,9 +298,9 @@ class _Problem(NamedTuple):
         covariance = inv(matmul(gain, curvature) + self.prior)
         off = state.seen_from(self.start)
         change = matmul(covariance, gain, matmul(curvature, off) + scale * matmul(self.prior, off)) - off
-        return _Result(state.moved(change), covariance, ratio)
+        return state.moved(change), covariance, ratio
 
-    def modes(self, views: Sequence[_View], scale: float) -> list[tuple[_State, float]]:
+    def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
         score = _Score(views, _BLURS[0]).thinned()
         origin = _State(self.start, _USUAL)
@@ -331,14 +335,6 @@ class _Problem(NamedTuple):
         return distinct
 
 
-class _Result(NamedTuple):
-    """A maximum with the prior, its covariance (10, 10), and how much more gradients vary than the curvature says."""
-
-    state: _State
-    covariance: np.ndarray
-    scale: float
-
-
 def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = float(PRIOR_SIGMA[6])) -> MountEstimate:
     """The mount that lays the outlines in sweeps on the edges of pictures.
 
@@ -363,7 +359,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     points = sum(len(view.outlines.kind) for view in views)
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
-    known = np.concatenate([np.diag(prior)[:6], [time_sigma**2], _OTHERS_SIGMA**2])
+    known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2], _OTHERS_SIGMA**2])
     problem = _Problem(start._replace(time_offset=0.0), inv(np.diag(known)))
     scale = 10.0
     modes = problem.modes(views, scale)
@@ -372,25 +368,24 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(views, _BLURS[-1])
-    whole, apart = problem.result(final, modes[:1], scale), []
-    if not final.value(whole.state) > _MIN_SCORE:
+    state, covariance, ratio = problem.result(final, modes[:1], scale)
+    if not final.value(state) > _MIN_SCORE:
         return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
-    for odd in (0, 1):
-        half = final.only(partial(_in_columns, state=modes[0][0], odd=odd))
-        apart.append(problem.result(half, modes, scale))
-    error = apart[0].state.seen_from(apart[1].state.mount)[:7]
-    square = float(matmul(error, solve((apart[0].covariance + apart[1].covariance)[:7, :7], error)))
+    (one, one_covariance, _), (two, two_covariance, _) = (
+        problem.result(final.only(partial(_in_columns, state=modes[0][0], odd=odd)), modes, scale) for odd in (0, 1)
+    )
+    error = one.seen_from(two.mount)[:7]
+    square = float(matmul(error, solve((one_covariance + two_covariance)[:7, :7], error)))
     if chdtrc(7, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
-    covariance = whole.covariance * max(1.0, square / 7)
-    weights = np.exp(np.minimum([(value - modes[0][1]) * scale / whole.scale for _, value in modes], 0.0))
+    covariance *= max(1.0, square / 7)
+    weights = np.exp(np.minimum([(value - modes[0][1]) * scale / ratio for _, value in modes], 0.0))
     for (other, _), weight in zip(modes, weights / weights.sum(), strict=True):
         off = other.seen_from(modes[0][0].mount)
         covariance += weight * np.outer(off, off)
     shared = np.diag(_SYSTEMATIC**2)
     shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
-    mount = whole.state.mount
-    mount = mount._replace(time_offset=mount.time_offset + start.time_offset)
+    mount = state.mount._replace(time_offset=state.mount.time_offset + start.time_offset)
     return MountEstimate(mount, covariance[:7, :7] + shared, prior, shared=shared)
 
 

@@ -1,11 +1,11 @@
 """The time offset of a camera, from how it turns between two pictures beside how the lidar turned.
 
 A point that stands still is seen at r before and r' after, unit vectors in the frames of the camera, whose rotation R
-and translation t between the two are known from the lidar's motion. Then n R r' = 0 for the normal n of t and r, however
-far away it is (H. C. Longuet-Higgins, A computer algorithm for reconstructing a scene from two projections, Nature 293,
-1981). A camera whose times are late by s turned otherwise: by s times the change of its turn rate. A camera whose
-rotation is wrong turned about another axis. Both are found together by least squares. Errors of the tracks of a pair,
-and of its R, are not independent: the covariance is from the jackknife over pairs.
+and translation t between the two are known from the lidar's motion. Then n R r' = 0 for the normal n of t and r,
+however far away it is (H. C. Longuet-Higgins, A computer algorithm for reconstructing a scene from two projections,
+Nature 293, 1981). A camera whose times are late by s turned otherwise: by s times the change of its turn rate. One
+whose mount is wrong turned about another axis, or moved elsewhere. All are found together by least squares. Errors of a
+pair of pictures are not independent: the covariance is that of its sums (as in `camera_mount`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STARTS, _ITERATIONS = (-0.06, -0.03, 0.0, 0.03, 0.06), 8
 
 
 class Tracks(NamedTuple):
-    """Points that two pictures show: times f8 (2,), s; unit vectors f8 (N, 3) in the camera's frame before and after."""
+    """Points in two pictures: times f8 (2,), s; unit vectors f8 (N, 3) in the camera's frame before and after."""
 
     times: np.ndarray
     before: np.ndarray
@@ -46,9 +46,9 @@ def track(times: np.ndarray, first: np.ndarray, second: np.ndarray, rays: np.nda
     corners = cv2.goodFeaturesToTrack(first, _CORNERS, _QUALITY, _BETWEEN)
     if corners is None:
         return Tracks(times, np.empty((0, 3)), np.empty((0, 3)))
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(first, second, corners, None)  # type: ignore[call-overload]
-    back, again, _ = cv2.calcOpticalFlowPyrLK(second, first, moved, None)
-    seen = [cv2.remap(rays, each, None, cv2.INTER_LINEAR)[:, 0] for each in (corners, moved)]
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(first, second, corners, corners.copy())
+    back, again, _ = cv2.calcOpticalFlowPyrLK(second, first, moved, corners.copy())
+    seen = [cv2.remap(rays, each[..., 0], each[..., 1], cv2.INTER_LINEAR)[:, 0] for each in (corners, moved)]
     good = (found[:, 0] > 0) & (again[:, 0] > 0) & (np.abs(back - corners).max(axis=(1, 2)) < _RETURN)
     good &= np.isfinite(seen).all(axis=(0, 2)) & (np.abs(seen).max(axis=(0, 2)) > 0)
     return Tracks(times, *(each[good] for each in seen))
@@ -70,19 +70,11 @@ def time_offset(tracks: Sequence[Tracks], trajectory: Trajectory, start: Mount) 
             inverse = inv(matmul(slopes.T * weight, slopes) + np.diag(1 / PRIOR_SIGMA**2))
             error = error - matmul(inverse, matmul(slopes.T, weight * residual) + error / PRIOR_SIGMA**2)
         if sigma < best:
-            best, found, late_sigma = sigma, float(error[6]), _sigma(weight, residual, slopes, pair)
+            sums = np.stack([np.bincount(pair, each) for each in weight * residual * slopes.T], axis=1)
+            spread = matmul(sums.T, sums) * (len(tracks) / max(len(tracks) - 1, 1)) + np.diag(1 / PRIOR_SIGMA**2)
+            best, found = sigma, float(error[6])
+            late_sigma = float(np.sqrt(matmul(inverse, spread, inverse)[6, 6]))
     return found, min(late_sigma, float(PRIOR_SIGMA[6]))
-
-
-def _sigma(weight: np.ndarray, residual: np.ndarray, slopes: np.ndarray, pair: np.ndarray) -> float:
-    """Standard deviation of the time, s: the jackknife that leaves out a pair at a time (J. W. Tukey, 1958)."""
-    count, prior = int(pair.max(initial=0)) + 1, np.diag(1 / PRIOR_SIGMA**2)
-    sums, squares = np.zeros((count, 7)), np.zeros((count, 7, 7))
-    np.add.at(sums, pair, (weight * residual)[:, None] * slopes)
-    np.add.at(squares, pair, weight[:, None, None] * slopes[:, :, None] * slopes[:, None])
-    normal = squares.sum(axis=0) + prior
-    moved, whole = matmul(inv(normal - squares), sums[..., None])[..., 0], inv(normal)
-    return float(np.sqrt((moved[:, 6] ** 2).sum() * (count - 1) / count + matmul(whole, prior, whole)[6, 6]))
 
 
 def _epipolar(
@@ -109,7 +101,7 @@ def _epipolar(
         [matmul(skew(way[..., 0]), into), matmul(turn - np.eye(3), into), faster - matmul(skew(avel[:, 0]), way)],
         axis=2,
     )
-    used = np.flatnonzero(known.reshape(-1, 2).all(axis=1))
+    used = np.flatnonzero(known.reshape(-1, 2).all(axis=1)).tolist()
     pair = np.repeat(used, [len(tracks[number].before) for number in used])
     before, after = (np.concatenate([np.empty((0, 3)), *(tracks[k][which] for k in used)]) for which in (1, 2))
     turned = (turn[pair] * after[:, None]).sum(axis=2)

@@ -66,13 +66,12 @@ class Picture:
         return lens, np.stack(maps)
 
 
-def smaller(lens: Lens, degrees: float, image: np.ndarray | None = None) -> tuple[Lens, np.ndarray | None]:
+def smaller(lens: Lens, degrees: float, image: np.ndarray) -> tuple[Lens, np.ndarray]:
     """A lens, and its picture, whose pixels at the centre are no smaller than this."""
     factor = min(1.0, 1 / np.radians(degrees) / lens.fx)
     small = lens.resized(round(lens.width * factor), round(lens.height * factor))
-    if image is None or factor == 1:
-        return small, image
-    return small, cv2.resize(image, (small.width, small.height), interpolation=cv2.INTER_AREA)
+    size = (small.width, small.height)
+    return small, image if factor == 1 else np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
 
 
 def _log_ranks(gradient: np.ndarray) -> np.ndarray:
@@ -163,7 +162,8 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     arrays = [np.concatenate(each) for each in zip(*found, strict=True)]
     count = len(arrays[0])
     passing = pair.twist[3:] + np.cross(pair.twist[:3], arrays[0])
-    return Outlines(*arrays, np.full(count, number), passing).only(slice(None, None, max(1, -(-count // _POINTS))))
+    every = Outlines(arrays[0], arrays[1], arrays[2], arrays[3], np.full(count, number), passing)
+    return every.only(slice(None, None, max(1, -(-count // _POINTS))))
 
 
 @compiled

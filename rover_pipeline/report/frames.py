@@ -106,8 +106,8 @@ def draw_instants(
 
 
 def draw_overlays(trace: Trace, width: int) -> list[Frame]:
-    """Of each camera, the outlines in a sweep amid the recording over the edges of the picture of that instant, where the
-    rig that the results were made with says; none without `_odom` and intrinsics."""
+    """Of each camera, the outlines in a sweep amid the recording, where the rig says, over the edges of the picture of
+    that instant; none without `_odom` and intrinsics."""
     found = []
     for camera in Rig(trace.path).of("camera") if (trace.path / "_odom" / META).is_file() else ():
         with suppress(ConfigError), unless_damaged():  # The findings name it.

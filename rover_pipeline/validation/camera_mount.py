@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -29,11 +30,11 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
 #: Pictures of a recording that are looked at, and those of which they are chosen. Schedule.
-_PICTURES, _LOOKED = 24, 1000
+_PICTURES, _LOOKED = 16, 1000
 #: How far the lidar moves, m, or turns, rad, until a camera sees other outlines. Tuned: by hand.
 _APART, _TURN = 2.0, 0.3
 #: Pairs of pictures of which points are tracked, and the size of their pixels, degrees. Schedule.
-_TRACKS, _TRACKED = 40, 0.15
+_TRACKS, _TRACKED = 30, 0.15
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
@@ -99,14 +100,18 @@ def camera_tracks(trace: Path, camera: str, declared: Mount, trajectory: Traject
     states, known = trajectory.at(times, declared)
     change = np.hypot.reduce(np.diff(states.avel, axis=0), axis=1)
     change[~(np.diff(times) < 2 * np.median(np.diff(times))) | ~(known[1:] & known[:-1])] = 0.0
-    small, found = smaller(lens, _TRACKED)[0], []
-    rays = small.rays().astype("f4")
+    found = []
     for part in np.array_split(np.arange(len(change)), _TRACKS):
         first = int(part[change[part].argmax()]) if len(part) else 0
         if len(part) and change[first] > 0:
-            grey = [smaller(lens, _TRACKED, _grey(video, first + k))[1] for k in (0, 1)]
-            found.append(track(times[first : first + 2], *grey, rays))
+            (small, before), (_, after) = (smaller(lens, _TRACKED, _grey(video, first + k)) for k in (0, 1))
+            found.append(track(times[first : first + 2], before, after, _rays(small)))
     return found
+
+
+@cache
+def _rays(lens: Lens) -> np.ndarray:
+    return lens.rays().astype("f4")
 
 
 def _recorded(trace: Path, camera: str) -> tuple[Lens, Channel, np.ndarray]:

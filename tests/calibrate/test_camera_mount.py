@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.calibrate.camera_mount import Pair, estimate_camera
+from rover_pipeline.calibrate.camera_mount import estimate_camera
+from rover_pipeline.calibrate.outlines import Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.mounts import changed, compare, difference
+from rover_pipeline.kinematics.rotation import exp
 
 LENS = Lens(480, 300, 400.0, 400.0, 239.5, 149.5)
 TRUE = changed(Mount(np.array([0.1, -0.05, -0.1]), np.eye(3)), np.radians([2.0, -3, 4, 0, 0, 0, 0]))
@@ -16,13 +18,13 @@ TRUE = changed(Mount(np.array([0.1, -0.05, -0.1]), np.eye(3)), np.radians([2.0, 
 ERROR = np.append(np.radians([2.0, -3.0, 2.5]), [0.1, -0.12, 0.08, 0.0])
 
 
-def boards(rng: np.random.Generator) -> np.ndarray:
+def boards(rng: np.random.Generator, near: float = 1.0) -> np.ndarray:
     """Distance, left and lower edge, width, height and brightness of boards, and of the wall."""
-    far = rng.uniform(4, 25, 24)
+    far = rng.uniform(4, 25, 24) * near
     left, low = rng.uniform(-0.7, 0.6, 24) * far, rng.uniform(-0.4, 0.2, 24) * far
     size = rng.uniform(0.05, 0.12, (2, 24)) * far
     found = np.stack([far, left, low, *size, rng.uniform(40, 255, 24)], axis=1)
-    return np.vstack([found, [45, -500, -500, 1000, 1000, 120]])
+    return np.vstack([found, [45 * near, -500, -500, 1000, 1000, 120]])
 
 
 def hit(origin: np.ndarray, ray: np.ndarray, scene: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,18 +38,22 @@ def hit(origin: np.ndarray, ray: np.ndarray, scene: np.ndarray) -> tuple[np.ndar
     return along.min(axis=1), scene[first, 5]
 
 
-def pairs(count: int, seed: int = 0) -> list[Pair]:
+def pairs(count: int, seed: int = 0, near: float = 1.0, late: float = 0.0, speed: float = 0.0) -> list[Pair]:
+    """`near`: how far boards are, less than the usual. `late`: s, after the sweep each picture was taken, by a rig that
+    turns and moves to a side, another one in each pair, at `speed`, rad/s and m/s."""
     rng = np.random.default_rng(seed)
     azimuth, elevation = np.meshgrid(np.radians(np.arange(-50, 50, 0.2)), np.radians(np.arange(-24, 24, 0.4)))
     rays = np.stack([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], -1)
     found = []
     for _ in range(count):
-        scene = boards(rng)
+        scene = boards(rng, near)
+        twist = np.array([0, 0, 1, 1, 1, 0]) * speed * rng.choice([-1, 1], 6)
+        moved = exp(late * twist[None, :3])[0]
         distance, _ = hit(np.zeros(3), rays.reshape(-1, 3), scene)
         xyz = (distance * rng.normal(1, 1e-3, distance.shape))[:, None] * rays.reshape(-1, 3)
-        look = (LENS.rays() @ TRUE.rotation.T).reshape(-1, 3)
-        grey = hit(TRUE.translation, look, scene)[1].reshape(LENS.height, LENS.width)
-        found.append(Pair(xyz, np.clip(grey + rng.normal(0, 2, grey.shape), 0, 255).astype("u1"), LENS))
+        look = (LENS.rays() @ TRUE.rotation.T @ moved.T).reshape(-1, 3)
+        grey = hit(moved @ TRUE.translation + late * twist[3:], look, scene)[1].reshape(LENS.height, LENS.width)
+        found.append(Pair(xyz, np.clip(grey + rng.normal(0, 2, grey.shape), 0, 255).astype("u1"), LENS, twist))
     return found
 
 
@@ -71,6 +77,45 @@ def test_a_mount_degrees_and_centimetres_off_is_found_and_called_wrong(seen: lis
 
 def test_the_true_mount_is_not_called_wrong(seen: list[Pair]) -> None:
     assert not compare(TRUE, estimate_camera(seen, TRUE)).is_wrong
+
+
+def test_near_things_show_a_translation_to_a_centimetre() -> None:
+    start = changed(TRUE, np.array([0, 0, 0, 0.05, 0, 0, 0.0]))
+    found = estimate_camera(pairs(5, near=0.15), start)
+    assert found.adopted
+    assert np.abs(difference(TRUE, found.mount)[3:6]).max() < 0.01
+    assert found.sigma[3:6].max() < 0.02
+    deviation = compare(start, found)
+    assert deviation.is_wrong
+    assert deviation.component == 3
+    assert deviation.error[3] < 0
+
+
+def test_pictures_of_a_rig_that_moves_show_their_time_offset() -> None:
+    found = estimate_camera(pairs(6, late=0.03, speed=0.5), TRUE)
+    assert found.adopted
+    assert abs(found.mount.time_offset - 0.03) < min(3 * found.sigma[6], 0.005)
+
+
+def test_pictures_of_a_rig_that_stands_do_not_show_their_time_offset(seen: list[Pair]) -> None:
+    found = estimate_camera(seen, TRUE)
+    assert found.adopted
+    assert not found.observed[6]
+    assert found.mount.time_offset == TRUE.time_offset
+
+
+def test_what_a_nearer_board_hides_from_the_camera_is_no_background_of_outlines() -> None:
+    azimuth, elevation = np.meshgrid(np.arange(-0.5, 0.5, 0.003), np.arange(-0.6, 0.6, 0.012))
+    rays = np.stack([np.ones_like(azimuth), azimuth, elevation], axis=-1).reshape(-1, 3)
+    # A board to the left. The lidar, to the right of the camera, sees the wall behind its edge.
+    scene = np.array([[1.0, 0.0, -9, 9, 18, 200], [4.0, -99, -99, 198, 198, 50]])
+    distance, _ = hit(np.zeros(3), rays, scene)
+    mount = Mount(np.array([0.0, 0.05, -0.03]), np.eye(3))
+    pair = Pair(distance[:, None] * rays, np.zeros((300, 480), "u1"), LENS)
+    found = outlines(pair, 0, LENS, mount)
+    inside = np.abs(found.point[:, 2]) < 0.3
+    assert inside.sum() > 40
+    np.testing.assert_array_equal(found.kind[inside], 0)
 
 
 @pytest.mark.parametrize("what", ["night", "one place", "mirrored", "undeclared"])
