@@ -19,7 +19,7 @@ from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
-from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
+from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written, require_damage
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import OMITTED, read_provenance, versions
 from rover_pipeline.format.rig import Rig
@@ -160,6 +160,7 @@ class StepRun:
                     inputs.states.update(found.states)
                     self._others[name] = FrameTask(other, found, self.options, partial, {}, mark_corrupt=True)
             except FormatError as error:
+                require_damage(error)
                 damage = str(error)
             if damage:
                 self._take(Inspection({}, [f"{name} is left out: {damage}"]))

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import parse_collection
@@ -130,6 +130,7 @@ def damage_of(sensor: str, trace: Path) -> str:
     try:
         return "" if Trace(trace).sensor(sensor).length() else f"{sensor}/{TS} holds no samples"
     except FormatError as error:
+        require_damage(error)
         return str(error).partition(". ")[0]
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.instances import instances
 from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.importers.clouds import import_clouds
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.importers.kitti import import_kitti
@@ -37,6 +41,15 @@ CAPTURES = Path(os.environ.get("ROVER_PIPELINE_DATA", CHECKOUT.parent / "shared"
 #: Radar products that one pass over the frames makes.
 IN_ONE_PASS = ("_radar_range_doppler", "_radar_range_azimuth", "_radar_spectrum", "_radar_points")
 OLDER_STAMP = ".options-older"
+IMUS = ("imu", "imu_cabin")
+#: Results that read several sensors of a kind -> the step, and its options.
+OF_A_CAR: dict[str, tuple[str, dict[str, object]]] = {
+    "_bev": ("_bev", {}),
+    "_radar_odom": ("_radar_odom", {}),
+    "_map": ("_map", {"every": 4, "resolution": 0.4, "voxel": 1.0}),
+    "_lidar_rear_points": ("_lidar_points", {"compensate": True}),
+    "_odom": ("_odom", {"passes": 3, "points": 500}),
+}
 
 
 class Subject(NamedTuple):
@@ -65,6 +78,7 @@ def subjects() -> dict[str, Subject]:
     steps["_map"] = _step("_map", trace_with_odometry, {"every": 1, "resolution": 0.2, "voxel": 0.5})
     steps["_report"] = _step("_report", small_trace, {"instants": 0})
     assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
+    steps |= {f"{name} of a car": _step(name, _car, options, product) for name, (product, options) in OF_A_CAR.items()}
     others = {
         "page of many": Subject(_recordings, _page_of_many, ("all/_report",), tells=True),
         "simulate": Subject(
@@ -93,9 +107,26 @@ def subjects() -> dict[str, Subject]:
     return {**steps, **others}
 
 
-def _step(name: str, prepare: Callable[[Path], object], options: Mapping[str, object]) -> Subject:
+@functools.cache
+def _made_car() -> Path:
+    """A car with several sensors of each kind, and what its other results are made from."""
+    folder = tempfile.TemporaryDirectory(prefix="car-")
+    atexit.register(folder.cleanup)
+    trace, sensors = Path(folder.name) / "rec", ("lidar_top", "lidar_rear", "radar_front", "radar_left", *IMUS)
+    simulate(trace, preset="car", duration=1.2, seed=1, threads=1, sensors=sensors)
+    for step in ("_lidar_image", "_odom", "_radar_points", "_radar_velocity", "_imu_filtered"):
+        for name in instances(step, Rig(trace)):
+            run_step(find_step(step), trace, name, Request())
+    return trace
+
+
+def _car(trace: Path) -> None:
+    shutil.copytree(_made_car(), trace)
+
+
+def _step(name: str, prepare: Callable[[Path], object], options: Mapping[str, object], product: str = "") -> Subject:
     def run(folder: Path, stamp: str, threads: int) -> None:
-        run_step(find_step(name), folder / "rec", name, Request(options), threads=threads, stamps=(stamp,))
+        run_step(find_step(product or name), folder / "rec", name, Request(options), threads=threads, stamps=(stamp,))
 
     return Subject(lambda folder: prepare(folder / "rec"), run, (f"rec/{name}",))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Mapping
@@ -12,12 +13,13 @@ import pytest
 import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.instances import as_types, instances, roles_of, with_names
-from rover_pipeline.errors import RoverError
+from rover_pipeline.engine.instances import OF_ALL, as_types, damage_of, instances, roles_of, type_of, with_names
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
@@ -200,6 +202,26 @@ def test_several_radars_and_an_imu_give_one_trajectory_and_the_poses_of_all_wher
     assert "_radar_odom: radar_left: contradicts the other radars" in capsys.readouterr().err
     made = read_provenance(trace / "_radar_odom")
     assert made and abs(made["measured"]["others"]["radar_left"]["turned_deg"][2] + 5) < 2
+
+
+def test_results_that_a_rig_has_once_are_of_steps_that_read_all_sensors_of_the_type() -> None:
+    assert {name for name, step in TABLE.items() if type_of(name) in step.run.beside} == {*OF_ALL}
+
+
+def test_a_sensor_that_the_disk_could_not_read_is_not_left_out_as_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("lidar",))
+    assert damage_of("lidar", trace) == ""
+    (trace / "lidar/ts").write_bytes(b"")
+    assert damage_of("lidar", trace) != ""
+
+    def fail(*_: object) -> None:
+        raise FormatError("lidar/ts: cannot be read") from OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Trace, "sensor", fail)
+    with pytest.raises(FormatError, match="cannot be read"):
+        damage_of("lidar", trace)
 
 
 def test_messages_of_steps_name_the_sensor_and_not_its_type() -> None:
