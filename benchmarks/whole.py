@@ -4,7 +4,9 @@ The recording is two minutes of the preset `indoor`, which is simulated once, or
 only read. A run on `--cores` processors gives wall time and processor time, start-up included. Then liblzma alone
 decodes the same frames, as the lidar's reader does, and encodes those samples of the outputs that are stored that way.
 What is left of the processor time is everything else. A second run, on one processor, shows how much longer the run
-takes than its steps, each of which says in its provenance how long it took.
+takes than its steps, each of which says in its provenance how long it took. At last each step is made once more, alone
+on one thread (`benchmarks/spent.py`), which gives its processor seconds by what they are spent on; and the kernels of
+the default outputs are compiled into an empty cache.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import json
 import lzma
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +133,26 @@ def compare(trace: Path, cores: int) -> None:
     )
 
 
+def spent(trace: Path, whole: Run) -> None:
+    """Processor seconds of each step by what they are spent on, beside those of a whole run, and of compiling."""
+    jobs: dict[str, list[str]] = {}
+    for folder in provenances():
+        jobs.setdefault(TABLE[folder.name].run.shares or folder.name, []).append(folder.name)
+    total, of = 0.0, f"processor seconds of the steps of `{trace.name}`, each alone on one thread"
+    for names in jobs.values():
+        command = [sys.executable, "-m", "benchmarks.spent", str(OUT / trace.name), *names]
+        made = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        seconds = made["seconds"]
+        total += (own := seconds["start-up"] + seconds["user"] + seconds["system"])
+        for column, value in {"processor": own, **seconds}.items():
+            record(f"spent/{' '.join(names)}/{column}", f"{value:.1f}", "s", of=of)
+        print("  kernels:", ", ".join(f"{name} {value:.2f} s" for name, value in made["kernels"].items()))
+    record("spent/Snakemake and its jobs/processor", f"{max(whole.processor - total, 0):.1f}", "s", of=of)
+    with tempfile.TemporaryDirectory() as cache:
+        command = ["/usr/bin/env", f"NUMBA_CACHE_DIR={cache}", sys.executable, "-m", "rover_pipeline.numerics.prepare"]
+        record("spent/compiling all kernels, once/processor", f"{run(command).processor:.1f}", "s", of=of)
+
+
 def overhead(trace: Path) -> None:
     """How much longer a run on one processor takes than its steps."""
     made, steps = whole_run(trace, 1), sum(own_seconds().values())
@@ -144,12 +168,14 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=120.0, help="of the simulated recording")
     parser.add_argument("--trace", type=Path, help="a recording, instead of the simulated one")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", choices=("compare", "overhead"), help="one of both runs")
+    parser.add_argument("--only", choices=("compare", "overhead", "spent"), help="one of these")
     given = parser.parse_args()
     print_versions("imagecodecs", "numba", "numpy", "snakemake")
     source = given.trace.resolve() if given.trace else recording(given.seconds)
-    if given.only != "overhead":
+    if given.only in (None, "compare"):
         compare(source, given.cores)
-    if given.only != "compare":
+    if given.only in (None, "overhead"):
         overhead(source)
+    if given.only in (None, "spent"):
+        spent(source, whole_run(source, given.cores))
     shutil.rmtree(OUT, ignore_errors=True)

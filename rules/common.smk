@@ -70,8 +70,7 @@ PLANS = Plans(
 @_one_line
 def targets(rules):
     """What is asked for: stamps of all outputs, or one marker of each recording."""
-    stamps = FLOW.targets(rules, begins=BEGINS)
-    files = EACH.targets(stamps, dry=DRY)
+    files = EACH.targets(FLOW.targets(rules, begins=BEGINS), dry=DRY)
     if BEGINS:
         FLOW.report_recalled()
         report_stale(FLOW)
@@ -82,6 +81,8 @@ def targets(rules):
         say("would make:", EACH.forecast())
     if DRY and FLOW.refused:
         say("could not be done:", FLOW.refused)
+    if DRY and EACH.ends_here:
+        sys.exit()
     if FLOW.simulates and not AWAY and workflow.cores > 1:
         files = [*files, KERNELS]
     return files

@@ -49,7 +49,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
         checked = pool.submit(_check_lines, contents, threads)
         drawn = _drawn(contents, options)
         summary = _summarise(contents, options, checked.result)
-    html = environment().get_template("report.html").render(**drawn, **_judged(contents, summary))
+    html = environment().get_template("report.html").render(**drawn, **_concluded(contents, summary))
     return {PAGE: html.encode("utf-8", "backslashreplace"), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
 
@@ -194,7 +194,7 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _judged(contents: Contents, summary: Summary) -> dict[str, Any]:
+def _concluded(contents: Contents, summary: Summary) -> dict[str, Any]:
     """What the template shows of the summary. It leaves out sections and charts without content."""
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     return {

@@ -277,7 +277,7 @@ class Flow(Worlds):
             step = self.steps[f"_{name}"]
             here = instances(step.sensor, self.rig(results))
             names = here if f"_{name}" == step.sensor else [each for each in here if each == f"_{name}"]
-            found |= {each[1:]: by_name for each in names if f"-{each[1:]}" not in self.config.outputs}
+            found |= {sys.intern(each[1:]): by_name for each in names if f"-{each[1:]}" not in self.config.outputs}
         return found
 
     def pending(self, results: Path) -> list[str]:

@@ -31,6 +31,8 @@ from rover_pipeline.workflow.worlds import nested
 RUNS = Path(".snakemake", "recordings")
 #: Recordings above which each is one job on one machine too. Below, planning all steps takes seconds. Schedule.
 _FEW = 50
+#: Recordings above which a dry run leaves Snakemake out. Schedule.
+_MAX_PLANNED = 1000
 _MAX_THREADS = 4
 #: Added to the estimate of a Slurm job, minutes: nobody knows how loaded a node is. Schedule.
 _MIN_MINUTES = 20
@@ -87,6 +89,11 @@ class RecordingJobs:
         if not dry and self.pending:
             self._write()
         return [self.marker(results) for results in self.pending]
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether a dry run has said it all: Snakemake would plan as many jobs, in 14 kB each, and only count them."""
+        return self.active and len(self.pending) > _MAX_PLANNED
 
     def marker(self, results: Path) -> str:
         """The file by which a job says that it ended: empty where it made all that it was to make."""
