@@ -103,13 +103,16 @@ def cholesky(a: Any) -> np.ndarray:
     return factors
 
 
-def cholesky_banded(band: np.ndarray) -> np.ndarray:
+def cholesky_banded(band: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """The lower factor of a positive definite matrix, both f8 (width, n) in SciPy's lower form.
+
+    Args:
+        overwrite: the factor may take the place of the matrix. It does where this is in the order of Fortran.
 
     Raises:
         LinAlgError: the matrix is not positive definite.
     """
-    columns = np.array(band.T, "f8", order="C")
+    columns = (np.asarray if overwrite else np.array)(band.T, "f8", order="C")
     if minor := _cholesky_banded(columns):
         raise LinAlgError(f"{minor}-th leading minor not positive definite")
     return columns.T
@@ -122,9 +125,13 @@ def cho_solve_banded(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
     return solution
 
 
-def solveh_banded(band: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """x of a x = right, f8 (n,) or (n, m), of a positive definite matrix f8 (width, n) in SciPy's lower form."""
-    return cho_solve_banded(cholesky_banded(band), right)
+def solveh_banded(band: np.ndarray, right: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+    """x of a x = right, f8 (n,) or (n, m), of a positive definite matrix f8 (width, n) in SciPy's lower form.
+
+    Args:
+        overwrite: as of `cholesky_banded`.
+    """
+    return cho_solve_banded(cholesky_banded(band, overwrite=overwrite), right)
 
 
 def eigh(a: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -108,9 +108,7 @@ class ScanReader:
         start, direction = rays(self.metadata)
         columns = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), (1, *start.shape[:2]))
         places = stagger(np.ascontiguousarray(columns), sensor_info(self.metadata))[0]
-        return PointSelection(
-            start, direction, places, self.options, begin=begin, period=period, density=self.density
-        )
+        return PointSelection(start, direction, places, self.options, begin=begin, period=period, density=self.density)
 
     @cached_property
     def _clouds(self) -> CloudSelection:

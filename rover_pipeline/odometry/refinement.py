@@ -123,16 +123,14 @@ class Batch(NamedTuple):
         turn = exp(angle)
         return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
-    def with_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> Batch:
-        """The same with angular rates in its equations, each less the bias that it has in its span of time, s."""
-        system = self.system.copy()
+    def add_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> None:
+        """Add angular rates to its equations, each less the bias that it has in its span of time, s."""
         for start, stop in spans:
             _, part = self.trajectory.window(start, stop)
             rates = gyro.between(start, stop).without_bias(part)
             if len(rates.times):
                 # The solution divides all equations by the noise of the lidar's points, which is not the gyroscope's.
-                system.add(rate_equations(self.trajectory, rates), self.noise)
-        return self._replace(system=system)
+                self.system.add(rate_equations(self.trajectory, rates), self.noise)
 
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it says about the errors of points."""
@@ -184,7 +182,7 @@ def refine_in_batch(
     if found:
         spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
         gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)
-        start = [_pass(reader, batch.trajectory, ranges, gyro, batch.errors)]
+        start = [_at_once(reader, batch.trajectory, ranges, batch.errors, gyro)]
         together = _repeated(reader, start, ranges, passes, gyro)
         if is_worse(batch.fits, together.fits):
             left_out |= {each.name: "the main lidar's held-out points fit worse with it" for each in found}
@@ -219,18 +217,20 @@ def _refine_main(
         del first
         dropped = "odometry.passes allows no further pass" if spans else ""
         return reader, _repeated(reader, found, ranges, passes), dropped
-    best, used = _with_gyro(reader, first, ranges, spans, imu)
+    start, fits, found = first.trajectory, first.fits, [first]
+    del first
+    best, used = _with_gyro(reader, found, ranges, (imu, spans))
     dropped = "" if used else "points that were left out fit better without it"
     # What turns with a vibration is another trajectory than the first one: nothing can be learned from the two.
-    before = [] if len(imu.vibration.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
-    start, fits, doubtful = first.trajectory, first.fits, is_worse(first.fits, best.fits)
-    found = [best]
-    del first, best
+    before = [] if len(imu.vibration.times) else [Pass(start, best.trajectory, best.errors)]
+    doubtful, found = is_worse(fits, best.fits), [best]
+    del best
     batch = _repeated(reader, found, ranges, passes - 1, (imu, spans) if used else None, before)
     # The first of many passes may lead away for a moment: it is their end that is compared with the beginning.
     if doubtful and is_worse(fits, batch.fits):
         first = _at_once(reader, start, ranges, None)
-        kept = _as_settled(first, reader.times, [Pass(start, *first.refined())], MAX_REMAINING, batch)
+        done, refused = [Pass(start, *first.refined())], Pass(batch.trajectory, *batch.refined())
+        kept = _as_settled(first, reader.times, done, MAX_REMAINING, refused)
         return reader, kept, dropped or "points that were left out fit the first trajectory better"
     return reader, batch, dropped
 
@@ -257,8 +257,8 @@ def _repeated(
     done = [*before, Pass(best.trajectory, *best.refined())]
     cov, deviation = covariances(best.system, best.noise, reader.times), best.elevation_deviation
     for _ in range(passes):
-        further = mixed(done, best.band)
-        left = remaining_moves(done, best.band)
+        further, left = mixed(done, band := best.band), remaining_moves(done, band)
+        del band  # equations of a long recording are large
         moves = in_deviations(pose_moves(best.trajectory, further, reader.times), cov)
         largest = left * max(moves, _elevation_change(best, done) / deviation)
         settled = largest < _SETTLED_DEVIATIONS and has_settled(
@@ -266,31 +266,37 @@ def _repeated(
         )
         if len(done) > 1 and settled:
             return _as_settled(best, reader.times, done, left)
-        batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
+        batch, since = _at_once(reader, further, ranges, done[-1].errors, gyro), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
-            batch, since = _pass(reader, done[-1].after, ranges, gyro, done[-1].errors), done[-1:]
-        if is_worse(best.fits, batch.fits):
-            return _as_settled(best, reader.times, done, left, batch)
-        best, done = batch, [*since, Pass(batch.trajectory, *batch.refined())]
+            del batch
+            batch, since = _at_once(reader, done[-1].after, ranges, done[-1].errors, gyro), done[-1:]
+        worse = is_worse(best.fits, batch.fits)
+        if not worse:
+            best = batch
+        last = Pass(batch.trajectory, *batch.refined())
+        del batch
+        if worse:
+            return _as_settled(best, reader.times, done, left, last)
+        done = [*since, last]
     # What has not settled in so many passes is not expected to do so in the next ones.
     left = MAX_REMAINING if reader.options.passes is None else remaining_moves(done, best.band)
     return _as_settled(best, reader.times, done, left)
 
 
-def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, refused: Batch | None = None) -> Batch:
+def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, refused: Pass | None = None) -> Batch:
     """A trajectory with how the map follows it, and how far further passes would move it.
 
     Args:
         ts: f8 (frame,), instants of the poses, s.
         done: the passes until the one that begins at this trajectory.
         left: how many times the next move all further passes would move it.
-        refused: the batch of the next pass, if it is worse. How the map has followed is learned from this one, too.
+        refused: the next pass, if it is worse. How the map has followed is learned from this one, too.
     """
-    known = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
-    remaining = left * pose_moves(best.trajectory, mixed(done, best.band), ts)
+    band, known = best.band, done if refused is None else [*done, refused]
+    remaining = left * pose_moves(best.trajectory, mixed(done, band), ts)
     raised = left * _elevation_change(best, done)
-    return best._replace(missing_information=rate(known, best.band), remaining=remaining, remaining_elevation=raised)
+    return best._replace(missing_information=rate(known, band), remaining=remaining, remaining_elevation=raised)
 
 
 def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
@@ -298,54 +304,49 @@ def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
     return float(abs(done[-1].errors.nuisance[ELEVATION] - best.errors.nuisance[ELEVATION]))
 
 
-def _pass(
-    reader: SweepReader,
-    trajectory: SplineTrajectory,
-    ranges: Sequence[tuple[int, int]],
-    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None,
-    errors: PointErrors | None,
-) -> Batch:
-    """What all sweeps say about a trajectory, and the gyroscope, if there is one."""
-    if gyro is None:
-        return _at_once(reader, trajectory, ranges, errors)
-    imu, spans = gyro
-    return _at_once(reader, trajectory, ranges, errors, imu.vibration).with_rates(imu.gyro, spans)
-
-
 def _with_gyro(
     reader: SweepReader,
-    first: Batch,
+    found: list[Batch],
     ranges: Sequence[tuple[int, int]],
-    spans: Sequence[tuple[float, float]],
-    imu: Imu,
+    gyro: tuple[Imu, Sequence[tuple[float, float]]],
 ) -> tuple[Batch, bool]:
-    """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is."""
-    plain, turned = first.refined(), first.with_rates(imu.gyro, spans).refined()
-    batch = _at_once(reader, turned[0], ranges, turned[1], imu.vibration).with_rates(imu.gyro, spans)
-    moved = _moves(first.system.band / first.noise, plain[0], turned[0])
+    """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is.
+
+    Args:
+        found: the batch of the first trajectory, which is taken out of the list, as by `_repeated`.
+    """
+    imu, first = gyro[0], found.pop()
+    fits, plain = first.fits, first.refined()
+    both = first._replace(system=first.system.copy())
+    both.add_rates(imu.gyro, gyro[1])
+    turned = both.refined()
+    del both
+    moved = _moves(first, plain[0], turned[0])
+    del first
+    batch = _at_once(reader, turned[0], ranges, turned[1], gyro)
     differs = len(imu.vibration.times) or moved > _MOVES
-    if differs or (moved > _SAME and is_worse(first.fits, batch.fits)):
+    if differs or (moved > _SAME and is_worse(fits, batch.fits)):
         without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.vibration.times):
             # Turned points change the map so much that one pass does not show which is better.
             trajectory, errors = without.refined()
             without = _at_once(reader, trajectory, ranges, errors)
             trajectory, errors = batch.refined()
-            batch = _at_once(reader, trajectory, ranges, errors, imu.vibration).with_rates(imu.gyro, spans)
+            batch = _at_once(reader, trajectory, ranges, errors, gyro)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True
 
 
-def _moves(lidar: np.ndarray, plain: SplineTrajectory, turned: SplineTrajectory) -> float:
+def _moves(lidar: Batch, plain: SplineTrajectory, turned: SplineTrajectory) -> float:
     """How far a gyroscope moves a trajectory against the lidar: information for each unknown, the largest of a second.
 
     Args:
-        lidar: f8 (24, M, 6), the lidar's equations in banded form, relative to their noise.
+        lidar: with the lidar's equations.
         plain, turned: the trajectories without and with the gyroscope.
     """
-    move = difference(plain, turned)
-    sums = np.concatenate([[0.0], np.cumsum(move * banded_product(lidar.reshape(len(lidar), -1), move))])
+    move, band = difference(plain, turned), lidar.system.band.reshape(len(lidar.system.band), -1)
+    sums = np.concatenate([[0.0], np.cumsum(move * banded_product(band, move, lidar.noise))])
     second = min(len(sums) - 1, 6 * max(1, round(1 / plain.step)))
     return float((sums[second:] - sums[:-second]).max()) / second
 
@@ -364,10 +365,11 @@ def _at_once(
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
     errors: PointErrors | None,
-    vibration: Vibration = NO_VIBRATION,
+    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
 ) -> Batch:
-    """What all sweeps at once say about a trajectory."""
+    """What all sweeps at once say about a trajectory, and the gyroscope, if there is one."""
     recording, options = reader.recording, reader.options
+    vibration = gyro[0].vibration if gyro else NO_VIBRATION
     fits: list[list[SweepFit]] = [[] for _ in (reader, *reader.others)]
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
@@ -385,4 +387,7 @@ def _at_once(
     scale = noise_scale(fits[0])
     others = tuple((correlations(each), noise_scale(each) / scale) for each in fits[1:])
     information_of_sweeps = np.concatenate(information) / scale
-    return Batch(trajectory, fits[0], information_of_sweeps, system, scale, errors, vibration, others=others)
+    batch = Batch(trajectory, fits[0], information_of_sweeps, system, scale, errors, vibration, others=others)
+    if gyro:
+        batch.add_rates(gyro[0].gyro, gyro[1])
+    return batch

@@ -181,7 +181,7 @@ def test_blocks_of_the_inverse_are_those_of_the_whole_inverse() -> None:
     for m in range(count):
         for k in range(min(4, m + 1)):
             np.testing.assert_allclose(
-                found[m, k], inverse[6 * m : 6 * m + 6, 6 * (m - k) : 6 * (m - k) + 6], atol=1e-12
+                found[m - k, k], inverse[6 * m : 6 * m + 6, 6 * (m - k) : 6 * (m - k) + 6], atol=1e-12
             )
 
 

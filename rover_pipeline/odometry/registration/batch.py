@@ -247,7 +247,7 @@ class SplineSystem:
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
             right[1:, start:stop] = self.of_nuisance.cross[known, start:stop] / scale
         flat = right.reshape(len(right), -1)
-        solved = linear.solveh_banded(self.matrix(scale), flat.T).T
+        solved = linear.solveh_banded(self.matrix(scale), flat.T, overwrite=True).T
         information = self.of_nuisance.information[np.ix_(known, known)] / scale + np.diag(self.expected[known] ** -2)
         return known, solved[0], solved[1:], information - linear.matmul(flat[1:], solved[1:].T)
 

@@ -73,12 +73,13 @@ def moved(trajectory: SplineTrajectory, by: np.ndarray) -> SplineTrajectory:
     return trajectory._replace(pos=pos, rot=rot)
 
 
-def banded_product(band: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """A symmetric matrix in lower banded form, f8 (B, 6 M), times a vector, f8 (6 M,)."""
-    product = band[0] * vector
+def banded_product(band: np.ndarray, vector: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    """A symmetric matrix in lower banded form, f8 (B, 6 M), divided by a scale, times a vector, f8 (6 M,)."""
+    product = band[0] / scale * vector
     for below in range(1, len(band)):
-        product[below:] += band[below, :-below] * vector[:-below]
-        product[:-below] += band[below, :-below] * vector[below:]
+        row = band[below, :-below] / scale
+        product[below:] += row * vector[:-below]
+        product[:-below] += row * vector[below:]
     return product
 
 

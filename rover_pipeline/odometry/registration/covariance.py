@@ -33,17 +33,16 @@ def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarra
     Returns:
         f8 (frame, 6, 6), of a displacement (m) and then of a rotation (rad), both in the lidar frame.
     """
+    moves, nuisance = system.considered(scale)
     blocks, trajectory = _inverse_blocks(system.matrix(scale)), system.trajectory
     instants = trajectory.locate(ts)
     weights = instants.weights()
     cov = np.zeros((len(ts), _SIZE, _SIZE))
     for k in range(ORDER):
         for other in range(k + 1):
-            # Block [m, k - other] of the inverse is that of control points m and m - (k - other).
-            term = (weights[:, k] * weights[:, other])[:, None, None] * blocks[instants.first + k, k - other]
+            term = (weights[:, k] * weights[:, other])[:, None, None] * blocks[instants.first + other, k - other]
             cov += term if k == other else term + np.swapaxes(term, 1, 2)
     # Errors that all points have in common move all poses together (S. F. Schmidt, 1966).
-    moves, nuisance = system.considered(scale)
     of_poses = sum(weights[:, k, None] * moves[:, instants.first + k] for k in range(ORDER)).swapaxes(0, 1)
     cov += matmul(np.swapaxes(of_poses, 1, 2), nuisance, of_poses)
     rot = trajectory.at(ts).rot
@@ -88,14 +87,15 @@ def relative_to(cov: np.ndarray, state: State, first: int) -> np.ndarray:
 
 
 def _inverse_blocks(band: np.ndarray) -> np.ndarray:
-    """Blocks of the inverse, f8 (M, 4, 6, 6): [m, k] is that of control points m and m - k.
+    """Blocks of the inverse, f8 (M, 4, 6, 6): [m, k] is that of control points m + k and m.
 
     Args:
         band: f8 (24, 6 M), the matrix in lower banded form, which may be overwritten.
     """
     count = band.shape[1] // _SIZE
-    lower = cholesky_banded(band)
-    inverse = np.zeros((count, ORDER, _SIZE, _SIZE))
+    lower = cholesky_banded(band, overwrite=True)
+    # The blocks of a column take the place of those of the factor, which nothing after them needs.
+    inverse = lower.T.reshape(count, ORDER, _SIZE, _SIZE)
     rows, columns = np.indices((_SIZE, _SIZE))
     for m in range(count - 1, -1, -1):
         # Column m of the factor: its diagonal block, and those of the next control points below it.
@@ -105,12 +105,12 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
         ratios = [matmul(lower[_SIZE * k + rows - columns, m * _SIZE + columns], root) for k in below]
         for k in below:
             # Entry (m + k, m) of the inverse, from those of the control points after m.
-            inverse[m + k, k] = -sum(
+            inverse[m, k] = -sum(
                 (matmul(_block(inverse, m + k, m + other), ratio) for other, ratio in enumerate(ratios, 1)),
                 start=np.zeros((_SIZE, _SIZE)),
             )
         block = matmul(root.T, root) - sum(
-            (matmul(ratio.T, inverse[m + k, k]) for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
+            (matmul(ratio.T, inverse[m, k]) for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
         )
         # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
         inverse[m, 0] = (block + block.T) / 2
@@ -119,4 +119,4 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
 
 def _block(inverse: np.ndarray, row: int, column: int) -> np.ndarray:
     """Block (row, column) of the symmetric inverse."""
-    return inverse[row, row - column] if row >= column else inverse[column, column - row].T
+    return inverse[column, row - column] if row >= column else inverse[row, column - row].T

@@ -8,6 +8,7 @@ import numpy as np
 
 from rover_pipeline.odometry.observations import Sweep
 
+
 class PointWeights(NamedTuple):
     """Which points of a sweep are used, and how much they count.
 

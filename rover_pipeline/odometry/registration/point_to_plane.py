@@ -17,7 +17,16 @@ from rover_pipeline.odometry.registration.point_terms import (
     Statistics,
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
-from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, PLANE, RISE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfel_voxels import (
+    EXTENT,
+    FACING,
+    IS_PLANE,
+    PLANE,
+    RISE,
+    THICKNESS,
+    SurfelTables,
+    surfel_key,
+)
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
 SCALE = 2.0
@@ -209,9 +218,7 @@ def match_points(
         sums[plane, 2] += values[n, 3] * values[n, 3]
         count += 1
     _add_pairs(of_planes, sums, of_parts, parts, fit)
-    return Matches(
-        number[:count], values[:count], planes[:plane_count], sums[:plane_count], parts[:part_count], fit
-    )
+    return Matches(number[:count], values[:count], planes[:plane_count], sums[:plane_count], parts[:part_count], fit)
 
 
 @inlined
@@ -222,11 +229,7 @@ def _weight_of(matches: Matches, i: int, scale: float, stride: int, common: tupl
     on_others = matches.parts[int(matches.sums[plane, 3]), 0] - on_same
     robust = 1 / (1 + distance * distance / (variance * scale * scale))
     return (
-        robust
-        * robust
-        / variance
-        * stride
-        / (1 + common[0] * (stride * on_same - 1) + common[1] * stride * on_others)
+        robust * robust / variance * stride / (1 + common[0] * (stride * on_same - 1) + common[1] * stride * on_others)
     )
 
 
