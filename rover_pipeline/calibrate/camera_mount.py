@@ -113,10 +113,11 @@ def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.
     places = np.stack([u / lens.width, v / lens.height], axis=1)
     if not slopes:
         return value, np.empty((len(u), 0)), places
-    du, dv, small = (1 - b) * (right - corner) + b * (opposite - below), bottom - top, 1e-4
-    by_x, by_y = lens.pixels(x + small, y), lens.pixels(x, y + small)
-    dx = (du * (by_x[0] - lens_u) + dv * (by_x[1] - lens_v)) * (scale / small)
-    dy = (du * (by_y[0] - lens_u) + dv * (by_y[1] - lens_v)) * (scale / small)
+    du, dv = (1 - b) * (right - corner) + b * (opposite - below), bottom - top
+    left, up = np.copysign(1e-4, -x), np.copysign(1e-4, -y)  # towards the middle: beyond its rim a lens sees nothing
+    by_x, by_y = lens.pixels(x + left, y), lens.pixels(x, y + up)
+    dx = (du * (by_x[0] - lens_u) + dv * (by_x[1] - lens_v)) * (scale / left)
+    dy = (du * (by_y[0] - lens_u) + dv * (by_y[1] - lens_v)) * (scale / up)
     by_point = matmul(-np.stack([dx * x + dy * y, dx, dy], axis=1) / seen[:, :1], mount.rotation.T)
     arm, out = point - mount.translation, np.zeros((len(u), _PARAMETERS))
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):

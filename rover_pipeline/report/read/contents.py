@@ -146,7 +146,7 @@ def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]]]
             if each.declared.known and estimate.adopted and off.is_wrong:
                 wrong.append((each.sensor, str(off)))
             if estimate.adopted:
-                values = {"covariance": estimate.covariance, "shared": estimate.shared} | estimate.mount._asdict()
+                values = estimate.mount._asdict() | {"covariance": estimate.covariance, "shared": estimate.shared}
                 texts = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
                 found.append(MountSummary(sensor=each.sensor, time_offset=estimate.mount.time_offset, **texts))
     return found, wrong
