@@ -41,6 +41,14 @@ class Mount(NamedTuple):
         """Whether somebody gave the pose."""
         return self.source != "identity"
 
+    def describe(self) -> dict[str, object]:
+        """For the provenance: who states the pose, and the largest deviations, degrees, m, s, if it states them."""
+        if self.covariance is None:
+            return {"extrinsics": self.source}
+        sigma = np.sqrt(np.diag(self.covariance))
+        values = (np.degrees(sigma[:3].max()), sigma[3:6].max(), sigma[6])
+        return {"extrinsics": self.source, "extrinsics_sigma": [float(f"{each:.2g}") for each in values]}
+
     def seen_from(self, other: Mount) -> Mount:
         """The same pose in the frame of another sensor, by whose clock times are then."""
         into, late = other.rotation.T, self.time_offset - other.time_offset

@@ -6,7 +6,6 @@ In each, a sensor's own pose comes before that of the rig that is named.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Literal, cast, get_args
 
@@ -66,21 +65,9 @@ def time_offsets(sensors: Iterable[str], rig: RigOptions, recorded: str | None) 
 
 def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:
     """What provenance says of sensors whose pose nobody gave; of a named rig `mount_warnings` says so."""
-    notes = []
-    for each in sensors:
-        stated = find_stated(each, rig, recorded)
-        if stated is None and not rig.name:
-            notes.append(
-                f"rig: nothing says where the {each} is: it is taken to be where the lidar is; set `rig.{each}`"
-            )
-        elif stated and (covariance := stated[0].covariance):
-            sigma = [math.sqrt(covariance[i][i]) for i in range(7)]
-            turn, shift, late = math.degrees(max(sigma[:3])), max(sigma[3:6]), 1e3 * sigma[6]
-            notes.append(
-                f"rig.{each}: as stated, its pose is known to {turn:.2g} degrees, {shift:.2g} m and {late:.2g} ms "
-                "(standard deviations); what is made with it holds no label that this leaves open"
-            )
-    return notes
+    unknown = [] if rig.name else [each for each in sensors if find_stated(each, rig, recorded) is None]
+    text = "rig: nothing says where the {0} is: it is taken to be where the lidar is; set `rig.{0}`"
+    return [text.format(each) for each in unknown]
 
 
 def _of_section(rig: RigOptions, sensor: Mounted, source: Source) -> tuple[MountOptions, Source] | None:

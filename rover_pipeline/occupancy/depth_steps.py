@@ -53,7 +53,7 @@ def inspect_lens(
     """The source of the camera's extrinsics, and the intrinsics of the depth pixels as `camera.json`."""
     found = _intrinsics(intrinsics, _picture_size(recorded, published), options)
     lens, mount = _pixels(found.lens, options), find_mount("camera", options.rig, config)
-    measured: dict[str, Any] = {"extrinsics": mount.source, "motion": MOVED if options.motion else STILL}
+    measured: dict[str, Any] = {**mount.describe(), "motion": MOVED if options.motion else STILL}
     measured |= {"lens": found.lens.model, "lens_from": found.model_from}
     notes = lidar_reader(metadata, options.lidar.ts_reference).notes if options.motion else ()
     warnings = [*notes, *found.warnings, *mount_warnings("camera", options.rig, mount)]

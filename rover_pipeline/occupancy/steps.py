@@ -173,7 +173,7 @@ def inspect_cells(
 ) -> Inspection:
     """The centres of the cells as `axes.json`, the source of the extrinsics, the instant, and the direction of up."""
     mount = _origin(options, config)
-    measured: dict[str, Any] = {"origin": options.origin, "extrinsics": mount.source}
+    measured: dict[str, Any] = {"origin": options.origin, **mount.describe()}
     measured |= {"motion": MOVED if options.motion else STILL}
     warnings = mount_warnings("radar", options.rig, mount) if options.origin == "radar" else []
     if options.motion and metadata is not None:

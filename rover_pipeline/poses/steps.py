@@ -86,7 +86,7 @@ def poses(
         if sidecar is not None:
             ahead[part] = np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0])
     measured: dict[str, Any] = {
-        "extrinsics": mount.source,
+        **mount.describe(),
         "outside_trajectory": int((~known).sum()),
         "max_speed_mps": _largest(fastest),
     }

@@ -161,7 +161,8 @@ def test_frames_whose_cells_the_mount_leaves_open_are_not_valid(walk: Path) -> N
         rig = {"radar": {**_entry("radar"), "covariance": np.diag(sigma**2).tolist()}}
         sensor = made(walk, "_bev", name="_uncertain", rig=rig)
         assert (sensor.channel("valid").read().any(), sensor.channel("occupancy").read().any()) == (valid, True)
-        assert f"known to {degrees:.2g} degrees" in (sensor.path / PROVENANCE).read_text()
+        measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
+        assert measured["extrinsics_sigma"] == [degrees, 0.002, 0.001]
 
 
 def test_the_share_of_returns_that_stay_in_their_cells_is_that_of_draws() -> None:

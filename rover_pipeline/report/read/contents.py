@@ -145,7 +145,7 @@ def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]]]
             off, estimate = compare(each.declared, each.estimate), each.estimate
             if each.declared.known and estimate.adopted and off.is_wrong:
                 wrong.append((each.sensor, str(off)))
-            if estimate.adopted:
+            if estimate.observed.any():
                 values = estimate.mount._asdict() | {"covariance": estimate.covariance, "shared": estimate.shared}
                 texts = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
                 found.append(MountSummary(sensor=each.sensor, time_offset=estimate.mount.time_offset, **texts))
