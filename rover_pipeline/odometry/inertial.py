@@ -115,9 +115,9 @@ class Imu(NamedTuple):
         """Whether it is not known to be what is stated of it."""
         return self.calibration is None or not (self.calibration.usable and self.calibration.as_stated)
 
-    def without(self, reason: str) -> Imu:
-        """The same with its gyroscope left out."""
-        notes = [*self.notes, f"imu: its angular rates are not used for the trajectory: {reason}"]
+    def without(self, reason: str, name: str) -> Imu:
+        """The same with its gyroscope left out; `name`: by which the user knows it."""
+        notes = [*self.notes, f"{name}: its angular rates are not used for the trajectory: {reason}"]
         return self._replace(used=f"not used: {reason}", gyro=NO_GYRO, vibration=NO_VIBRATION, notes=notes)
 
 

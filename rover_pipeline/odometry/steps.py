@@ -135,7 +135,7 @@ def odom(
     refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
     batch, left_out = refined.batch, {**left_out, **refined.left_out}
     if refined.dropped:
-        imu = imu.without(refined.dropped)
+        imu = imu.without(refined.dropped, chosen)
     state, cov = batch.states(times), batch.covariances(times)
     quality = Quality.of(batch, cov, state.rot, times)
     cov = as_measured(cov, batch.fits, batch.noise, times)
