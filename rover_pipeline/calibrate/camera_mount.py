@@ -70,7 +70,7 @@ _EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 8
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
 #: one. Tuned: lidar_camera_dgp.
-_MIN_PAIRS, _MIN_SCORE = 5, 200.0
+_MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
 class _View(NamedTuple):

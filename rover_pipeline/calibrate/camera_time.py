@@ -22,9 +22,11 @@ from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul
 
-#: Corners that are tracked, pixels between them, their quality, and how far the way back may end from where it began.
-#: Tuned: by hand.
-_CORNERS, _BETWEEN, _QUALITY, _RETURN = 150, 8, 0.01, 0.3
+#: Corners that are tracked, the best ones, and pixels between them. Schedule.
+_CORNERS, _BETWEEN = 150, 8
+#: How far the way back of a track may end from where it began, pixels.
+#: Noise: tracks are good to a tenth of a pixel; three deviations.
+_RETURN = 0.3
 #: Offsets from which the search starts, s, and its iterations. Schedule.
 _STARTS, _ITERATIONS = (-0.06, -0.03, 0.0, 0.03, 0.06), 8
 
@@ -43,7 +45,7 @@ def track(times: np.ndarray, first: np.ndarray, second: np.ndarray, rays: np.nda
     Args:
         rays: f8 (height, width, 3), unit vectors of the pixels, NaN where the lens sees nothing.
     """
-    corners = cv2.goodFeaturesToTrack(first, _CORNERS, _QUALITY, _BETWEEN)
+    corners = cv2.goodFeaturesToTrack(first, _CORNERS, 1e-6, _BETWEEN)
     if corners is None:
         return Tracks(times, np.empty((0, 3)), np.empty((0, 3)))
     moved, found, _ = cv2.calcOpticalFlowPyrLK(first, second, corners, corners.copy())
