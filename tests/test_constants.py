@@ -58,7 +58,7 @@ ALL: dict[str, int] = {
     "numerics": 17,
     "objects": 42,
     "occupancy": 1,
-    "odometry": 128,
+    "odometry": 127,
     "radar": 21,
     "reading": 2,
     "report": 11,
