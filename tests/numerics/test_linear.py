@@ -121,6 +121,10 @@ def test_banded_equations_are_solved_as_by_scipy(width: int) -> None:
     np.testing.assert_allclose(
         linear.cho_solve_banded(factor, right[:, 0]), linear.solveh_banded(band, right)[:, 0], atol=1e-12
     )
+    own = np.asfortranarray(band)
+    replaced = linear.cholesky_banded(own, overwrite=True)
+    np.testing.assert_array_equal(replaced, factor)
+    assert np.shares_memory(replaced, own)
     band[0, 20] = -1
     with pytest.raises(LinAlgError, match="21-th leading minor not positive definite"):
         linear.solveh_banded(band, right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.odometry.registration.transforms import transform_rays
-from rover_pipeline.odometry.surfel_voxels import IS_PLANE
+from rover_pipeline.odometry.surfel_voxels import FITTED, IS_PLANE
 from rover_pipeline.odometry.surfels import SurfelMap
 
 
@@ -81,9 +81,13 @@ def test_the_maps_of_segments_add_up_to_the_map_of_all_points() -> None:
     whole, added = SurfelMap(sizes), SurfelMap(sizes)
     for part in points:
         whole.insert(seen(part))
-        own = SurfelMap(sizes)
+        own, unfitted = SurfelMap(sizes), SurfelMap(sizes)
         own.insert(seen(part))
-        added.add(own.sums())
+        unfitted.insert(seen(part), fit=False)
+        assert len(own.levels[0].planes()) and not len(unfitted.levels[0].planes())
+        for fitted, sums in zip(own.sums()[1::2], unfitted.sums()[1::2], strict=True):
+            np.testing.assert_array_equal(fitted[:, :FITTED], sums[:, :FITTED])
+        added.add(unfitted.sums())
     for one, other in zip(whole.levels, added.levels, strict=True):
         rows, twins = (np.argsort(each.voxels.keys[: each.count]) for each in (one, other))
         np.testing.assert_array_equal(one.voxels.keys[rows], other.voxels.keys[twins])
