@@ -61,7 +61,7 @@ ALL: dict[str, int] = {
     "odometry": 127,
     "radar": 21,
     "reading": 2,
-    "report": 11,
+    "report": 12,
     "simulate": 96,
     "sync": 1,
     "validation": 14,

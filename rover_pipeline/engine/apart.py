@@ -21,9 +21,8 @@ from rover_pipeline.format.texts import parse_json
 
 #: Bytes of what a process returns, and places that a message names, one of each thread. Schedule.
 _MAX_BYTES, _MAX_PLACES = 1 << 26, 3
-#: Options of glibc's `mallopt`, when memory goes back to the system: in a job, freed arrays serve the next frame, whose
-#: pages would be zeroed once more. Layout.
-_KEEP_FREED = (-1, -3)
+#: Bytes and options of glibc's `mallopt`: arrays that a job has freed serve its next frame, not zeroed again. Schedule.
+_KEPT, _KEEP_FREED = 1 << 25, (-1, -3)
 
 
 class DiedError(ReportedError):
@@ -89,7 +88,7 @@ def _run(sender: Connection, work: Any, before: Any, caches: Iterable[Path], set
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for option in _KEEP_FREED:
         with suppress(AttributeError):  # of another library of C
-            ctypes.CDLL(None).mallopt(option, 1 << 25)
+            ctypes.CDLL(None).mallopt(option, _KEPT)
     try:
         cage.enter([*caches, *before()], **settings)
         outcome = [True, work()]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from importlib import import_module, util
-from types import ModuleType
-from typing import TYPE_CHECKING
+from importlib import util
 
 import numpy as np
 
@@ -15,16 +13,14 @@ from rover_pipeline.format.texts import parse_json
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import require_sizes
 
-if TYPE_CHECKING:
-    from ouster.sdk import core
-else:
-    # The package itself loads readers of captures, of which `rosbags` takes an eighth of the start of a job.
-    if whole := "ouster.sdk" not in sys.modules and util.find_spec("ouster.sdk"):
-        sys.modules["ouster.sdk"] = bare = ModuleType("ouster.sdk")
-        bare.__path__ = whole.submodule_search_locations
-    core = import_module("ouster.sdk.core")
-    if whole:
-        del sys.modules["ouster.sdk"]
+_SDK = "ouster.sdk"
+# The package itself loads readers of captures, an eighth of the start of a job. It is not executed: `core` needs none.
+if spec := None if _SDK in sys.modules else util.find_spec(_SDK):
+    sys.modules[_SDK] = util.module_from_spec(spec)
+from ouster.sdk import core  # noqa: E402
+
+if spec:
+    del sys.modules[_SDK]
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 
-from rover_pipeline.calibrate.outlines import Pair, Picture, outlines, tangents
+from rover_pipeline.calibrate.outlines import Pair, tangents
 from rover_pipeline.draw.pixels import (
     EmbeddedImage,
     embed_image,
@@ -34,6 +33,8 @@ from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.camera_mount import camera_pairs
 from rover_pipeline.validation.rig import sensor_mount
 
+#: Points of a sweep over a picture. Schedule.
+_OVERLAID = 20000
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
 _Render = Callable[[np.ndarray], list[np.ndarray]]
 
@@ -106,8 +107,8 @@ def draw_instants(
 
 
 def draw_overlays(trace: Trace, width: int) -> list[Frame]:
-    """Of each camera, the outlines in a sweep amid the recording, where the rig says, over the edges of the picture of
-    that instant; none without `_odom` and intrinsics."""
+    """Of each camera, a sweep amid the recording, where the rig says, over the picture of that instant; none without
+    `_odom` and intrinsics."""
     found = []
     for camera in Rig(trace.path).of("camera") if (trace.path / "_odom" / META).is_file() else ():
         with suppress(ConfigError), unless_damaged():  # The findings name it.
@@ -119,15 +120,16 @@ def draw_overlays(trace: Trace, width: int) -> list[Frame]:
 
 
 def _overlay(pair: Pair, mount: Mount, width: int) -> np.ndarray:
-    """Points on outlines in colours by the logarithm of distance over the edges of a picture, u1 RGB."""
-    picture = Picture(pair.grey, pair.lens)
-    edges, near = np.max(picture.ranks, axis=0), outlines(pair, 0, picture.lens, mount)
-    drawn = resize_image((255 / edges.max() * edges).astype("u1")[..., None].repeat(3, axis=2), width)
-    x, y, _ = tangents(near.point, mount)
-    pixels = np.stack(picture.lens.resized(drawn.shape[1], drawn.shape[0]).pixels(x, y), axis=1).round().astype("i8")
-    colours = colour_distances(near.range.astype("f4"), *distance_limits(near.range))
-    for place, colour in zip(pixels.tolist(), colours.tolist(), strict=True):
-        cv2.circle(drawn, place, 1, colour, -1)
+    """Points in colours by the logarithm of distance over a picture in grey, u1 (row, column, RGB)."""
+    drawn = resize_image(pair.grey[..., None].repeat(3, axis=2), width)
+    x, y, seen = tangents(pair.xyz, mount)
+    column, row = (np.rint(each) for each in pair.lens.resized(drawn.shape[1], drawn.shape[0]).pixels(x, y))
+    inside = (column >= 0) & (column < drawn.shape[1]) & (row >= 0) & (row < drawn.shape[0])
+    nearest_last = np.flatnonzero(inside)[np.argsort(-seen[inside, 0], kind="stable")][:: 1 + inside.sum() // _OVERLAID]
+    distances = np.linalg.norm(seen[nearest_last], axis=1).astype("f4")
+    drawn[row[nearest_last].astype("i8"), column[nearest_last].astype("i8")] = colour_distances(
+        distances, *distance_limits(distances)
+    )
     return drawn
 
 

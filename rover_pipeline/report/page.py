@@ -49,7 +49,15 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
         checked = pool.submit(_check_lines, contents, threads)
         drawn = _drawn(contents, options)
         summary = _summarise(contents, options, checked.result)
-    html = environment().get_template("report.html").render(**drawn, **_concluded(contents, summary))
+    max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
+    drawn |= {
+        "summary": summary,
+        "folders": [step for step in summary.steps if step.sensor not in contents.records],
+        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
+        "work_s": processing.working_seconds(summary.steps),
+        "marks": findings.marks(summary.findings, summary.steps),
+    }
+    html = environment().get_template("report.html").render(**drawn)
     return {PAGE: html.encode("utf-8", "backslashreplace"), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
 
@@ -194,20 +202,8 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _concluded(contents: Contents, summary: Summary) -> dict[str, Any]:
-    """What the template shows of the summary. It leaves out sections and charts without content."""
-    max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
-    return {
-        "summary": summary,
-        "folders": [step for step in summary.steps if step.sensor not in contents.records],
-        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
-        "work_s": processing.working_seconds(summary.steps),
-        "marks": findings.marks(summary.findings, summary.steps),
-    }
-
-
 def _drawn(contents: Contents, options: ReportOptions) -> dict[str, Any]:
-    """The rest of it, which can be drawn before there is a summary."""
+    """What the template shows without the summary. It leaves out sections and charts without content."""
     trace, span, track = contents.trace, contents.span, contents.track
     shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)] or contents.timed
     sync_ts = contents.records["_sync"].ts if contents.residuals else None

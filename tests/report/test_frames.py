@@ -18,7 +18,7 @@ from rover_pipeline.kinematics.mounts import MountEstimate, changed, prior_covar
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.frames import draw_instants, draw_overlays
-from rover_pipeline.report.read.contents import wrong_mounts
+from rover_pipeline.report.read.contents import read_mounts
 from rover_pipeline.report.read.sensors import read_sensors
 from tests.draw.test_pixels import decode
 from tests.kit import START_S, small_trace, times
@@ -164,12 +164,12 @@ def test_the_anonymised_video_of_a_public_trace_is_shown(tmp_path: Path) -> None
     assert all(frame.image for instant in instants for frame in instant.frames)
 
 
-def test_outlines_of_the_lidar_lie_over_the_edges_of_a_picture_of_each_camera(drive: Path, tmp_path: Path) -> None:
+def test_a_sweep_lies_over_a_picture_of_each_camera(drive: Path, tmp_path: Path) -> None:
     (overlay,) = draw_overlays(Trace(drive), 96)
     assert overlay.title == "lidar on camera"
     assert overlay.image is not None
     drawn = decode(overlay.image)[..., :3].astype("i8")
-    assert (np.ptp(drawn, axis=2) > 60).sum() > 20, "points have colours, edges have none"
+    assert (np.ptp(drawn, axis=2) > 60).sum() > 20, "points have colours, the picture has none"
     shutil.copytree(drive, tmp_path / "alone", ignore=shutil.ignore_patterns("_odom"))
     assert draw_overlays(Trace(tmp_path / "alone"), 96) == []
 
@@ -184,4 +184,4 @@ def test_a_camera_whose_mount_contradicts_its_pictures_is_on_the_page(
         return MountEstimate(changed(declared, error), np.diag(sigma**2), prior_covariance(declared))
 
     monkeypatch.setattr("rover_pipeline.validation.mounts.camera_mount", shown)
-    assert dict(wrong_mounts(drive))["camera"].startswith("yaw +2 ")
+    assert dict(read_mounts(drive)[1])["camera"].startswith("yaw +2 ")

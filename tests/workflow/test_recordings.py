@@ -82,7 +82,12 @@ def test_jobs_are_recordings_on_a_cluster_and_where_there_are_many(tmp_path: Pat
         active(True, exports="kitti", plan="recordings")
     flow = Flow({"traces": str(trace)})
     flow.traces |= {tmp_path / str(number): trace for number in range(60)}
-    assert RecordingJobs(flow, away=False, begins=True).active
+    jobs = RecordingJobs(flow, away=False, begins=True)
+    assert jobs.active
+    jobs.pending = {tmp_path / str(number): ["odom"] for number in range(1000)}
+    assert not jobs.ends_here, "Snakemake counts the jobs"
+    jobs.pending[trace] = ["odom"]
+    assert jobs.ends_here
 
 
 def test_time_grows_with_the_recording_memory_with_the_chunk_and_both_with_every_attempt(tmp_path: Path) -> None:
