@@ -56,8 +56,8 @@ _OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
 _USUAL = np.array([_BEYOND, _BEYOND, 0.0])
 #: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
 _DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
-#: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels. Noise:
-#: elevations of beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of good lenses to half a pixel.
+#: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels.
+#: Noise: beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
 #: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
 _PARAMETERS = 10
