@@ -137,8 +137,9 @@ def spent(trace: Path, whole: Run) -> None:
     """Processor seconds of each step by what they are spent on, beside those of a whole run, and of compiling."""
     jobs: dict[str, list[str]] = {}
     for folder in provenances():
-        jobs.setdefault(TABLE[folder.name].run.shares or folder.name, []).append(folder.name)
-    total, of = 0.0, f"processor seconds of the steps of `{trace.name}`, each alone on one thread"
+        run_of = TABLE[folder.name].run
+        jobs.setdefault(run_of.shares or ("brief" if run_of.brief else folder.name), []).append(folder.name)
+    total, of = 0.0, f"processor seconds of the steps of {duration(trace):.0f} s of `{trace.name}`, alone on one thread"
     for names in jobs.values():
         command = [sys.executable, "-m", "benchmarks.spent", str(OUT / trace.name), *names]
         made = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
@@ -147,7 +148,8 @@ def spent(trace: Path, whole: Run) -> None:
         for column, value in {"processor": own, **seconds}.items():
             record(f"spent/{' '.join(names)}/{column}", f"{value:.1f}", "s", of=of)
         print("  kernels:", ", ".join(f"{name} {value:.2f} s" for name, value in made["kernels"].items()))
-    record("spent/Snakemake and its jobs/processor", f"{max(whole.processor - total, 0):.1f}", "s", of=of)
+    if whole.processor > total:  # else what runs beside it has made the steps slow
+        record("spent/Snakemake and its jobs/processor", f"{whole.processor - total:.1f}", "s", of=of)
     with tempfile.TemporaryDirectory() as cache:
         command = ["/usr/bin/env", f"NUMBA_CACHE_DIR={cache}", sys.executable, "-m", "rover_pipeline.numerics.prepare"]
         record("spent/compiling all kernels, once/processor", f"{run(command).processor:.1f}", "s", of=of)
