@@ -95,8 +95,6 @@ def threads(wildcards):
 
 
 def extra_rules():
-    if FLOW.config.extra_rules and sys.modules.get("pandas", FLOW) is None:
-        del sys.modules["pandas"]  # see workflow/interruptible.py
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
 
 

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
-from importlib import util
 
 import numpy as np
+from ouster.sdk import core
 
 from rover_pipeline.errors import FormatError, one_line, short
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import require_sizes
-
-_SDK = "ouster.sdk"
-# The package itself loads readers of captures, an eighth of the start of a job. It is not executed: `core` needs none.
-if spec := None if _SDK in sys.modules else util.find_spec(_SDK):
-    sys.modules[_SDK] = util.module_from_spec(spec)
-from ouster.sdk import core  # noqa: E402
-
-if spec:
-    del sys.modules[_SDK]
 
 
 @functools.lru_cache(maxsize=4)

@@ -27,7 +27,6 @@ import numba
 import numpy as np
 import platformdirs
 from numba.core import caching, event, types
-from numba.core.runtime import rtsys
 
 from rover_pipeline.caches import can_be_written
 
@@ -148,16 +147,7 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
         # No kernel is called by way of a pointer, which would take one more function around it.
         flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
-        kernel = numba.njit(cache=True, nogil=True, **flags)(function)
-        kernel._cache.load_overload = functools.partial(_load, kernel._cache)
-        return cast(F, kernel)
-
-
-def _load(cache: Any, signature: Any, context: Any) -> Any:
-    """Load compiled code, without what only compiling needs: Numba would load that first, half a second a process."""
-    rtsys.initialize(context)
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(signature, context)
+        return cast(F, numba.njit(cache=True, nogil=True, **flags)(function))
 
 
 def compile_for(kernel: Any, signature: Sequence[Any]) -> None:

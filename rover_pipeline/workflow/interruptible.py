@@ -6,10 +6,8 @@ As a program it is Snakemake's own command, which is silent when it is interrupt
 from __future__ import annotations
 
 import os
-import pkgutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -69,13 +67,6 @@ if __name__ == "__main__":
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        # Snakemake looks five times for plugins and loads all, one for clusters too, which loads pandas: half of its
-        # start. It does without pandas, which rules of the user get back (`rules/common.smk`).
-        look, found = pkgutil.iter_modules, list(pkgutil.iter_modules())
-        if "--profile" not in sys.argv and "SNAKEMAKE_PROFILE" not in os.environ:
-            found = [each for each in found if not each.name.startswith("snakemake_executor_plugin_")]
-            sys.modules["pandas"] = None  # type: ignore[assignment]
-        pkgutil.iter_modules = lambda *which, **more: look(*which, **more) if which or more else iter(found)
         from snakemake.cli import main
 
         main()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +14,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import destagger, sensor_info, stagger, sweep_span
-from tests.kit import environment, ouster_metadata
+from tests.kit import ouster_metadata
 
 COLUMNS, PERIOD = 1024, 0.1
 
@@ -87,11 +85,3 @@ def test_images_of_another_sensor_are_an_error_with_both_shapes(function: Callab
 def test_text_that_is_not_the_metadata_of_a_sensor_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"lidar\.json is not the metadata of an Ouster sensor"):
         sensor_info("{}")
-
-
-def test_a_job_loads_no_readers_of_captures_and_an_import_finds_them_all_the_same() -> None:
-    code = (
-        "import sys\nfrom rover_pipeline.lidar import geometry\nassert 'rosbags' not in sys.modules\n"
-        "from rover_pipeline.lidar import captures\nassert captures.core is geometry.core and captures.open_source"
-    )
-    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)

@@ -7,8 +7,6 @@ import inspect
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +19,7 @@ from rover_pipeline.workflow import launch
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import run_workflow
 from tests.conftest import CHECKOUT
-from tests.kit import environment, small_trace
+from tests.kit import small_trace
 
 
 def test_the_lens_and_the_named_rig_reach_the_steps_that_use_them_and_no_others(tmp_path: Path) -> None:
@@ -184,17 +182,3 @@ def test_poses_of_the_radars_trajectory_depend_on_where_the_radar_is(tmp_path: P
     for values in ({}, {"poses": {"odometry": "radar"}}):  # without a lidar there is no other trajectory
         stamp, stated = given(**values)
         assert stated and stamp != given(**values, rig={})[0]
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("rules", ["", "import pandas\n\nassert pandas.Series([1]).sum() == 1\n"])
-def test_snakemake_starts_without_pandas_unless_rules_of_the_user_want_it(tmp_path: Path, rules: str) -> None:
-    pytest.importorskip("pandas")
-    trace, mine = small_trace(tmp_path / "rec", sensors=("radar",)), tmp_path / "mine.smk"
-    mine.write_text(rules)
-    command = [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--dry-run"]
-    command += ["--config", f"extra_rules={mine}"] if rules else []
-    given = {**environment(), "PYTHONPROFILEIMPORTTIME": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert bool(re.search(r"\| +pandas$", done.stderr, re.MULTILINE)) == bool(rules), "it takes a fifth of a dry run"
