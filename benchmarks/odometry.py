@@ -76,15 +76,17 @@ def load(trace: Path) -> Recording:
 def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     chosen = OdometryOptions(**options)
     begin, period = sweep_span(sensor_info(found.metadata), "end")
-    selection = PointSelection(*rays(found.metadata), chosen, begin=begin, period=period)
+    start, direction = rays(found.metadata)
+    places = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), start.shape[:2])  # images are staggered
+    selection = PointSelection(start, direction, places, chosen, begin=begin, period=period)
 
     def sweeps(count: int) -> list[Sweep]:
         return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]
 
     register_at_once(sweeps(4), found.ts[:4], chosen)  # compiles
-    start = time.perf_counter()
+    began = time.perf_counter()
     state = register_at_once(sweeps(len(found.ts)), found.ts, chosen)
-    return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
+    return Poses(state.pos, state.rot, (time.perf_counter() - began) / len(found.ts)), state
 
 
 def kiss_icp(found: Recording, *, deskew: bool = True) -> Poses:

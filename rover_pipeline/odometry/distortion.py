@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import COLUMNS, NO_POINTS, Sweep
@@ -102,7 +103,7 @@ def rate_remarks(scans: ScanReader) -> list[str]:
         return []
     changes = []
     for number in np.unique(np.linspace(0, len(intervals) - 1, _SWEEPS).astype("i8")).tolist():
-        before, after = (np.asarray(scan, "f8") for scan in scans.scans(number, number + 2))
+        before, after = stagger(np.stack([*scans.scans(number, number + 2)]), sensor_info(scans.metadata)).astype("f8")
         columns = np.column_stack([before[:, 0], after[:, 0], before[:, -1], before[:, -2]])
         if len(measured := columns[columns.all(1)]):
             changes.append(np.log1p(np.median(np.abs(np.diff(measured, axis=1)), axis=0)))

@@ -122,7 +122,8 @@ def test_pixels_that_the_error_of_the_mount_leaves_open_have_no_depth() -> None:
     sigma = np.array([0.003, 0.003, 0.008, 0.01, 0.02, 0.01, 0.0])
     declared = Mount(np.array([0.1, 0.2, -0.1]), np.eye(3), covariance=np.diag(sigma**2))
     errors = declared.errors(State.standing(1))[0]
-    camera, wrong = DepthCamera(STRAIGHT, 0.3, 0.1), {True: [], False: []}
+    camera = DepthCamera(STRAIGHT, 0.3, 0.1)
+    wrong: dict[bool, list[float]] = {True: [], False: []}
 
     def seen(mount: Mount, errors: np.ndarray) -> np.ndarray:
         lidar = Poses(

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,10 @@ def test_the_map_of_two_lidars_sees_more_and_has_the_same_floor(both: Path, alon
 def test_cells_and_points_are_of_each_lidar_where_it_is_when_it_measures(both: Path, tmp_path: Path) -> None:
     trace, lidars = tmp_path / "car", tmp_path / "car/_odom/lidars.json"
     shutil.copytree(both, trace)
-    of = {"_bev": {"origin": "lidar", "azimuth": (-180, 180)}, "_lidar_points": {"compensate": True}}
+    of: dict[str, dict[str, Any]] = {
+        "_bev": {"origin": "lidar", "azimuth": (-180, 180)},
+        "_lidar_points": {"compensate": True},
+    }
 
     def made(product: str, channel: str, step: str = "") -> np.ndarray:
         step = step or product

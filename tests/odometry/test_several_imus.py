@@ -100,7 +100,7 @@ def test_the_odometry_takes_the_better_imu_or_the_one_that_is_named_and_says_whi
     assert "imu_cabin/avel" in made["inputs"], "results are stale where the other IMU changes"
     assert Sensor(trace / "_odom").channel("valid").read_whole().all()
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.02
-    shown = {each.sensor: each for each in shown_mounts(trace, cameras=False)}
+    shown = {each.sensor: each for each in shown_mounts(trace)}
     assert shown["imu_cabin"].estimate.mount.rotation[0, 1] > 0.9, "it is turned by -88 degrees"
     request = Request(options={"imu": "imu"}, roles={"lidar": "lidar_top"})
     run_step(find_step("_odom"), trace, "_odom", request, threads=2)
