@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.calibrate.camera_mount import estimate_camera
-from rover_pipeline.calibrate.outlines import Pair, outlines
+from rover_pipeline.calibrate.camera_mount import _USUAL, _Points, _sample, _State, estimate_camera
+from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.mounts import changed, compare, difference
@@ -134,3 +134,16 @@ def test_pictures_that_show_nothing_leave_the_mount_as_it_was_declared(seen: lis
     assert len(found.remarks) == 1
     assert not found.observed.any()
     np.testing.assert_array_equal(found.mount.rotation, start.rotation)
+
+
+def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:
+    # Beyond a tangent of 1.2 this distortion takes points back towards the middle: there it sees nothing.
+    lens = Lens(480, 300, 200.0, 200.0, 239.5, 149.5, (-0.2, 0.0, 0.0, 0.0))
+    x = np.array([1, -1, 0.7, -0.7]) * lens.max_tangent * (1 - 1e-6)
+    y = np.array([0, 0, -0.714, 0.714]) * lens.max_tangent * (1 - 1e-6)
+    point = 3 * np.stack([np.ones(4), -x, -y], axis=1)
+    none = np.zeros((4, 3))
+    points = Outlines(point, none, np.arange(4), np.full(4, 3.0), np.zeros(4, "i8"), none)
+    edges = np.random.default_rng(0).random((1, 2, 300, 480), "f4")
+    value, slopes, _ = _sample(_Points(lens, edges, np.zeros(4, "i8"), points), _State(IDENTITY, _USUAL), True)
+    assert np.isfinite(value).all() and np.isfinite(slopes).all() and (np.abs(slopes[:, :3]).max(axis=1) > 0).all()
