@@ -73,7 +73,7 @@ def poses(
     count = len(instants)
     channels = {"pos": np.empty((count, 3)), "rot": np.empty((count, 3, 3))}
     channels |= {"vel": np.empty((count, 3)), "acc": np.empty((count, 3)), "cov": np.empty((count, 6, 6), "f4")}
-    stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None else cov.astype("f8")
+    stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None or cov.shape[1:] != (6, 6) else cov.astype("f8")
     known, fastest = np.empty(count, bool), np.full(-(-count // BLOCK), np.nan)
     ahead = np.empty(count if sidecar is not None else 0)
     for number, part in enumerate(blocks(count)):
