@@ -155,9 +155,9 @@ def combine(start: Mount, estimates: Sequence[MountEstimate]) -> MountEstimate:
 
 
 def compare(declared: Mount, estimate: MountEstimate, tolerance: np.ndarray = TOLERANCE) -> Deviation:
-    """The declared mount beside what recordings show, by chi-square tests of each component, and of all together.
+    """The declared mount beside what recordings show, by chi-square tests of each observed component, and of all.
 
-    A component that is not observed stays at the prior's centre, which is the declared mount, and adds nothing.
+    What is not observed may be anything that its prior allows, also where observed components depend on it.
 
     Args:
         tolerance: f8 (7,), standard deviations of a good mount: no rig keeps what a drawing says to the last digit.
@@ -173,8 +173,8 @@ def moved(before: MountEstimate, after: MountEstimate) -> Deviation:
 
 
 def _tested(error: np.ndarray, covariance: np.ndarray, observed: np.ndarray) -> Deviation:
-    square = float(matmul(error, solve(covariance, error)))
-    sigma = np.sqrt(np.diag(covariance))
+    sigma, seen = np.sqrt(np.diag(covariance)), error[observed]
+    square = float(matmul(seen, solve(covariance[np.ix_(observed, observed)], seen))) if len(seen) else 0.0
     ratio = np.where(observed, np.abs(error) / sigma, 0.0)
     # Of several tests the smallest probability counts, times their number (Bonferroni).
     alone, together = len(error) * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(len(error), square))

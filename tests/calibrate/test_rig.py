@@ -18,7 +18,15 @@ from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export import rig as command
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.mounts import MountEstimate, changed, combine, difference, prior_covariance, unknown
+from rover_pipeline.kinematics.mounts import (
+    MountEstimate,
+    changed,
+    combine,
+    compare,
+    difference,
+    prior_covariance,
+    unknown,
+)
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
@@ -186,3 +194,15 @@ def test_what_the_command_did_not_write_is_not_overwritten(
     said = "no such folder" if what == "no folder" else "this command did not write it"
     assert said in capsys.readouterr().err and other.read_text() == "rig: {}\n"
     assert what != "a file of the user" or out.read_text() == "rig: {}\n"
+
+
+def test_a_component_that_is_not_observed_contradicts_nothing_and_one_that_is_does() -> None:
+    # Pitch and height of a camera near a wall change a picture alike: their sum is known well, the height is not.
+    sigma = np.array([0.005, 0.008, 0.005, 0.03, 0.03, 0.15, 0.003])
+    correlation = np.eye(7)
+    correlation[1, 5] = correlation[5, 1] = -0.999
+    covariance = np.outer(sigma, sigma) * correlation
+    for error, wrong in (({1: 0.005, 5: 0.1}, False), ({2: 0.03}, True), ({}, False)):
+        off = np.array([error.get(number, 0.0) for number in range(7)])
+        found = compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior_covariance(DECLARED)))
+        assert found.is_wrong == wrong, error
