@@ -162,7 +162,7 @@ class _Job:
                     command.step.load()
             for stage in stages:
                 ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
-                outcomes |= _make(ready, self.trace, self._threads, self._log) if ready else {}
+                outcomes |= _make(ready, self.own, self.trace, self._threads, self._log) if ready else {}
                 # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
                 kept_back |= {each.sensor for each in stage} - made
@@ -177,8 +177,10 @@ class _Job:
         }
 
 
-def _make(commands: Sequence[StepCommand], trace: Path, threads: int, file: TextIO | None) -> Outcomes:
-    """Results, or why they were not made, by the name of the virtual sensor."""
+def _make(
+    commands: Sequence[StepCommand], own: StepCommand, trace: Path, threads: int, file: TextIO | None
+) -> Outcomes:
+    """Results, or why they were not made, by the name of the virtual sensor. The job is that of `own`."""
     outcomes: Outcomes = {}
     asked = []
     for command in commands:
@@ -188,14 +190,16 @@ def _make(commands: Sequence[StepCommand], trace: Path, threads: int, file: Text
             outcomes[command.sensor] = error
     dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
     outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
-    for step, outputs, _, _ in commands:
+    for command in commands:
+        step, outputs, _, _ = command
         folder = outputs[0].parent
         result = outcomes[folder.name]
         if isinstance(result, StepResult):
             # What a recording cannot give has a stamp, and says why.
             needed = [path for path in outputs if path.name.startswith(".") or not result.omitted]
             lacking = [path for path in needed if not path.exists()]
-            if lacking:
+            # Snakemake removes stamps of others before it starts their jobs, which put them back; see `Plan.is_made`.
+            if lacking and command is own:
                 text = f"{lacking[0]}: is an output of the rule, but {step.name} did not make it"
                 outcomes[folder.name] = RoverError(text)
                 continue
