@@ -17,8 +17,8 @@ Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 #: Sensors whose pose on the rig can be given; the lidar is the origin.
 Mounted = Literal["radar", "camera", "imu"]
 
-#: Rotation, translation, time. Layout.
-_SEVEN = Field(min_length=7, max_length=7)
+#: Rotation, translation, time; and what a variance is smaller than, so that it and its sums are numbers. Layout.
+_SEVEN, _LARGEST = Field(min_length=7, max_length=7), 1e12
 
 #: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
 #: Tuned: by hand.
@@ -71,8 +71,10 @@ class MountOptions(Options):
     @field_validator("covariance")
     @classmethod
     def _is_covariance(cls, rows: tuple[tuple[float, ...], ...] | None) -> tuple[tuple[float, ...], ...] | None:
+        if any(not 0 <= row[i] < _LARGEST for i, row in enumerate(rows or ())):
+            raise ValueError(f"is no covariance: variances lie between 0 and {_LARGEST:g}")
         for (i, row), (j, other) in itertools.product(enumerate(rows or ()), repeat=2):
-            limit = math.sqrt(max(0.0, row[i] * other[j]))
+            limit = math.sqrt(row[i] * other[j])
             if not (abs(row[j]) <= limit * (1 + _TOLERANCE) and abs(row[j] - other[i]) <= limit * _TOLERANCE):
                 raise ValueError(f"is no covariance: see row {i + 1}, column {j + 1}")
         return rows

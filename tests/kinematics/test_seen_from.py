@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import yaml
+from pydantic import ValidationError
 
 from rover_pipeline.engine.instances import as_types
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import changed, difference
+from rover_pipeline.kinematics.options import MountOptions
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -83,3 +86,15 @@ def test_a_pose_seen_from_another_sensor_is_the_same_pose() -> None:
     itself = radar.seen_from(radar)
     np.testing.assert_allclose(itself.translation, 0, atol=1e-12)
     np.testing.assert_allclose(itself.rotation, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, 1e308])
+def test_a_variance_that_is_none_is_refused_and_so_are_elements_that_no_correlation_gives(value: float) -> None:
+    covariance = np.eye(7)
+    assert MountOptions.model_validate({"covariance": covariance.tolist()}).covariance is not None
+    covariance[2, 2] = value
+    with pytest.raises(ValidationError, match="is no covariance: variances lie between 0 and 1e"):
+        MountOptions.model_validate({"covariance": covariance.tolist()})
+    covariance[2, 2], covariance[0, 1] = 1.0, 1.5
+    with pytest.raises(ValidationError, match="is no covariance: see row 1, column 2"):
+        MountOptions.model_validate({"covariance": covariance.tolist()})
