@@ -270,3 +270,21 @@ def test_errors_survive_the_way_back_from_another_process(error: Exception) -> N
 
     twin = pickle.loads(pickle.dumps(error))
     assert type(twin) is type(error) and str(twin) == str(error) and vars(twin) == vars(error)
+
+
+def test_threads_are_limited_while_another_thread_loads_libraries() -> None:
+    script = """
+import _ctypes, faulthandler, glob, threading
+import scipy.linalg
+from rover_pipeline.engine.parallel import ordered_map
+
+faulthandler.dump_traceback_later(40, exit=True)  # each of two locks is held by the thread that waits for the other
+libraries = glob.glob(f"{scipy.__path__[0]}/*/*.so")[:40]
+limits = threading.Thread(target=lambda: [list(ordered_map(abs, [-1])) for _ in range(10)], daemon=True)
+limits.start()
+while limits.is_alive():
+    for each in libraries:
+        _ctypes.dlclose(_ctypes.dlopen(each, 1))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
