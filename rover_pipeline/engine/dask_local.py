@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any, TypeVar
 
 import dask.multiprocessing
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def compute_on_threads(
-    task: Callable[[T], Any], items: Sequence[T], threads: int, done: Callable[[T], object]
+    task: Callable[[T], Any], items: Sequence[T], pool: Executor, done: Callable[[T], object]
 ) -> list[Any]:
-    """Results of `task` on every item, in order."""
-    return _compute(task, items, done, scheduler=dask.threaded.get, num_workers=threads)
+    """Results of `task` on every item, in order. After an error some items may still be worked on until `pool` ends."""
+    return _compute(task, items, done, scheduler=dask.threaded.get, pool=pool)
 
 
 def compute_in_processes(

@@ -102,8 +102,9 @@ def _run_threads(
     compute = load("rover_pipeline.engine.dask_local:compute_on_threads")
     task = OnThread(function)
     size = max(threads, (held or 2 * _WINDOW * threads) // 2)
-    with single_threaded_pools():
-        yield from _in_windows(lambda window: compute(task, window, threads, done), items, size)
+    # The error of one item ends the work when the items that other threads work on are done: they may write files.
+    with single_threaded_pools(), ThreadPoolExecutor(threads) as pool:
+        yield from _in_windows(lambda window: compute(task, window, pool, done), items, size)
 
 
 def _in_windows(compute: Callable[[list[T]], list[R]], items: Iterable[T], size: int) -> Iterator[R]:

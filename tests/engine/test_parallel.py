@@ -272,6 +272,23 @@ def test_errors_survive_the_way_back_from_another_process(error: Exception) -> N
     assert type(twin) is type(error) and str(twin) == str(error) and vars(twin) == vars(error)
 
 
+def test_no_item_is_worked_on_after_the_error_of_another_one() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        if item:
+            begun.set()
+            time.sleep(0.2)
+            ended.set()
+        else:
+            begun.wait()
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        list(ordered_map(work, [0, 1], threads=2))
+    assert ended.is_set(), "it may still write into a folder that is being removed"
+
+
 def test_threads_are_limited_while_another_thread_loads_libraries() -> None:
     script = """
 import _ctypes, faulthandler, glob, threading
