@@ -79,6 +79,7 @@ class Flow(Worlds):
         self._channels: dict[Path, Has] = {}
         self._rigs: dict[Path, Rig] = {}
         self._wildcards: dict[str, Path] = {}
+        self._adapted: tuple[Path, dict[str, tuple[Step, Step]]] = (Path(), {})
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
@@ -89,7 +90,7 @@ class Flow(Worlds):
     def having(self, config: Config) -> Self:
         other = super().having(config)
         other.inputs = {sensor: StepInput(other, sensor) for sensor in self.inputs}
-        other.needs_of = Needs(other, self.needs_of.others)
+        other.needs_of, other._adapted = Needs(other, self.needs_of.others), (Path(), {})
         return other
 
     def is_demo(self, results: Path) -> bool:
@@ -155,8 +156,14 @@ class Flow(Worlds):
 
     def step_of(self, product: str, results: Path) -> Step:
         """The step of a virtual sensor for the sensors of a recording."""
-        step = for_sensors(self.steps[product], self.roles(product, results), self.rig(results))
-        return step.for_recording(self.channels(results))
+        declared = self.steps[product]
+        if self._adapted[0] is not results:  # recordings are looked at one after the other, each many times
+            self._adapted = results, {}
+        known = self._adapted[1]
+        if product not in known or known[product][0] is not declared:
+            step = for_sensors(declared, self.roles(product, results), self.rig(results))
+            known[product] = declared, step.for_recording(self.channels(results))
+        return known[product][1]
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
