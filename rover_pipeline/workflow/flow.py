@@ -75,7 +75,7 @@ class Flow(Worlds):
         self.wanted: dict[Path, list[str]] = {}
         self.datasets: list[str] = []
         self.inputs: dict[str, StepInput] = {}
-        self.needs_of = Needs(self, set())
+        self.needs_of = Needs(self, set(), {})
         self._channels: dict[Path, Has] = {}
         self._rigs: dict[Path, Rig] = {}
         self._wildcards: dict[str, Path] = {}
@@ -90,7 +90,7 @@ class Flow(Worlds):
     def having(self, config: Config) -> Self:
         other = super().having(config)
         other.inputs = {sensor: StepInput(other, sensor) for sensor in self.inputs}
-        other.needs_of, other._adapted = Needs(other, self.needs_of.others), (Path(), {})
+        other.needs_of, other._adapted = Needs(other, self.needs_of.others, self.needs_of.notes), (Path(), {})
         return other
 
     def is_demo(self, results: Path) -> bool:
@@ -242,15 +242,18 @@ class Flow(Worlds):
         asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []
-        for results in list(self.traces):
-            try:
-                files += self.of(results)._targets_of(results, asked, begins)
-            except RoverError as error:
-                if not several:  # one bad recording among others is reported at the end
-                    raise
-                self.refused.append(str(error))
-                self.wanted.pop(results, None)
-                del self.traces[results]
+        try:
+            for results in list(self.traces):
+                try:
+                    files += self.of(results)._targets_of(results, asked, begins)
+                except RoverError as error:
+                    if not several:  # one bad recording among others is reported at the end
+                        raise
+                    self.refused.append(str(error))
+                    self.wanted.pop(results, None)
+                    del self.traces[results]
+        finally:
+            self.needs_of.say_notes()
         if self.refused and not self.traces and several:
             raise FormatError(self.refused[0])
         return files

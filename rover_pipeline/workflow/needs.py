@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_pipeline.engine.instances import Roles, as_types
-from rover_pipeline.errors import RoverError
+from rover_pipeline.errors import RoverError, one_line
 from rover_pipeline.format.rig import TYPES
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace, is_empty
@@ -28,10 +28,11 @@ class Needs:
 
     Attributes:
         others: outputs whose rules read other files too, of which only Snakemake knows whether they have changed.
+        notes: what is said about recordings -> the recordings; see `report`.
     """
 
-    def __init__(self, flow: Flow, others: set[str]) -> None:
-        self.flow, self.others = flow, others
+    def __init__(self, flow: Flow, others: set[str], notes: dict[str, list[Path]]) -> None:
+        self.flow, self.others, self.notes = flow, others, notes
 
     def sensors(self, name: str, results: Path) -> dict[str, bool]:
         """Sensors that an output is made from -> whether it does without."""
@@ -100,27 +101,29 @@ class Needs:
         )
 
     def report(self, names: Sequence[str], omitted: Sequence[str], results: Path) -> None:
-        """Say which outputs are left out although the recording has the sensor, because that is of another kind, which
+        """Note which outputs are left out although the recording has the sensor, because that is of another kind, which
         sensors give nothing or are missing, and which are taken to be where the lidar is: nothing says where they are.
         """
         flow, source = self.flow, self.flow.source(results)
+
+        def note(text: str) -> None:
+            self.notes.setdefault(text, []).append(source)
+
         unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
         for name in omitted:
             if (reason := self.lacking(name, results)) in unfit:
-                print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
+                note(f"{name} is left out: the recording {reason}")
         without = [name for name in omitted if self.lacking(name, results) == "has no sensor 'lidar'"]
         if without and not flow.rig(results).of("lidar"):
             needed_for = "; poses are made of a radar and an IMU too" * any(name.endswith("_pose") for name in without)
-            what = f"has no lidar, of which {', '.join(without)} would be made{needed_for}"
-            print(f"rover-pipeline: {source}: {what}", file=sys.stderr)
+            note(f"has no lidar, of which {', '.join(without)} would be made{needed_for}")
         if any(name not in TYPES for name in flow.rig(results).types):
             for line in load("rover_pipeline.validation.unused:unused_sensors")(source):
-                print(f"rover-pipeline: {line}", file=sys.stderr)
+                note(line.removeprefix(f"{one_line(str(source))}/"))
         for type, name in flow.wanted_roles.items():
             found = flow.rig(results).of(type)
             if found and name not in found:
-                what = f"has no {type} {name!r}, which odometry.{type} names: {flow.rig(results).main(type)} is taken"
-                print(f"rover-pipeline: {source}: {what}", file=sys.stderr)
+                note(f"has no {type} {name!r}, which odometry.{type} names: {flow.rig(results).main(type)} is taken")
         # The odometry estimates how the IMU is mounted, and matching needs no more than time offsets.
         needed: dict[str, tuple[str, Roles]] = {}
         for name in names:
@@ -143,8 +146,14 @@ class Needs:
         with suppress(RoverError):  # the step says what is wrong with it
             if unknown := [each for each in sorted(needed) if is_unknown(each)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
-                text = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
-                print(f"rover-pipeline: {source}: {text}", file=sys.stderr)
+                note(f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`")
+
+    def say_notes(self) -> None:
+        """Print what was noted, a line for each note: it may be one of thousands of recordings."""
+        for text, (first, *others) in self.notes.items():
+            whose = f"{1 + len(others)} recordings, the first of them {first}" if others else first
+            print(f"rover-pipeline: {whose}: {text}", file=sys.stderr)
+        self.notes.clear()
 
     def _unfit(self, name: str, results: Path) -> str:
         declared = self.flow.inputs.get(f"_{name}")

@@ -137,4 +137,12 @@ def test_the_odometry_of_several_radars_is_one_output_and_is_given_the_options_o
 def test_a_run_says_what_it_leaves_out_for_want_of_a_lidar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = small_trace(tmp_path / "rec", sensors=("radar",))
     asked(trace, outputs="all")
-    assert "has no lidar, of which lidar_image would be made" in capsys.readouterr().err
+    assert f"rover-pipeline: {trace}: has no lidar, of which lidar_image would be made" in capsys.readouterr().err
+
+
+def test_what_is_said_of_many_recordings_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b", "c"):
+        small_trace(tmp_path / name, sensors=("radar",))
+    asked(tmp_path, outputs="all")
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "has no lidar" in line)
+    assert line.startswith(f"rover-pipeline: 3 recordings, the first of them {tmp_path}/a: has no lidar")
