@@ -100,7 +100,7 @@ def fit(
         scale = _scale(rows.square)
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.square / (scale * _RARE)))
-        pull = np.einsum("k,kai,kab->kib", weight, rows.slope, rows.information)
+        pull = np.einsum("k,kai,kab->kib", weight, rows.instrument, rows.information)
         gradients = np.einsum("kib,kb->ki", pull, rows.residual)
         normal = information + np.einsum("kib,kbj->ij", pull, rows.slope)
         away = np.append(difference(mount, start), -stretch)
@@ -111,7 +111,8 @@ def fit(
             break
     frames = len(rows.times)
     window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
-    covariance = sandwich(gradients, normal - information, information, normal, window)
+    model = np.einsum("kib,kbj->ij", pull, rows.instrument)
+    covariance = sandwich(gradients, model, information, normal, window)
     # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
     # whose elements have this deviation, with the velocity.
     square = (rows.moved**2).sum(axis=1)
@@ -167,12 +168,14 @@ class _Rows(NamedTuple):
     Attributes:
         residual: f8 (K, 3), m/s, radar's frame.
         slope: f8 (K, 3, 8), of the predicted velocity by the mount's error, and by the stretch.
+        instrument: f8 (K, 3, 8), the same with the change of the motion over the periods of two sweeps.
         moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
         information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
     """
 
     residual: np.ndarray
     slope: np.ndarray
+    instrument: np.ndarray
     moved: np.ndarray
     vel: np.ndarray
     times: np.ndarray
@@ -182,19 +185,23 @@ class _Rows(NamedTuple):
 
 def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: float = 0.0) -> _Rows:
     clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
-    states = [trajectory.at(radar.times + shift, clock) for shift in (0.0, -_HALF_S, _HALF_S)]
+    period = float(np.median(np.diff(trajectory.ts)))
+    shifts = (0.0, -_HALF_S, _HALF_S, -period, period)
+    states = [trajectory.at(radar.times + shift, clock) for shift in shifts]
     known = np.all([each[1] for each in states], axis=0)
     turn = states[0][0].avel[known]
-    moved, before, after = (
+    moved, before, after, first, last = (
         np.einsum("nji,nj->ni", each.rot[known], each.vel[known]) + np.cross(each.avel[known], mount.translation)
         for each, _ in states
     )
-    change = (after - before) / (2 * _HALF_S)
-    columns = [skew(moved), skew(turn), change[:, :, None], moved[:, :, None]]
-    slope = matmul(mount.rotation.T, np.concatenate(columns, axis=2))
+    changes = (after - before) / (2 * _HALF_S), (last - first) / (2 * period)
+    slope, instrument = (
+        matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), each[:, :, None], moved[:, :, None]], axis=2))
+        for each in changes
+    )
     vel, information = radar.vel[known], radar.information[known]
     residual = vel - (1 + stretch) * matmul(moved, mount.rotation)
-    return _Rows(residual, slope, moved, vel, radar.times[known], information, _square(residual, information))
+    return _Rows(residual, slope, instrument, moved, vel, radar.times[known], information, _square(residual, information))
 
 
 def _square(residual: np.ndarray, information: np.ndarray) -> np.ndarray:
