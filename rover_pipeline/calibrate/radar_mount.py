@@ -100,6 +100,9 @@ def fit(
         scale = _scale(rows.square)
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.square / (scale * _RARE)))
+        shown = _reliability(rows, weight)
+        rows.instrument[:, :, 6] *= shown
+        rows.slope[:, :, 6] *= shown
         pull = np.einsum("k,kai,kab->kib", weight, rows.instrument, rows.information)
         gradients = np.einsum("kib,kb->ki", pull, rows.residual)
         normal = information + np.einsum("kib,kbj->ij", pull, rows.slope)
@@ -168,7 +171,8 @@ class _Rows(NamedTuple):
     Attributes:
         residual: f8 (K, 3), m/s, radar's frame.
         slope: f8 (K, 3, 8), of the predicted velocity by the mount's error, and by the stretch.
-        instrument: f8 (K, 3, 8), the same with the change of the motion over the periods of two sweeps.
+        instrument: f8 (K, 3, 8), the same with the change of the motion over whole periods of sweeps, before and after:
+            errors of the lidar's velocity there are independent of the residual. lag: s, these periods.
         moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
         information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
     """
@@ -176,6 +180,7 @@ class _Rows(NamedTuple):
     residual: np.ndarray
     slope: np.ndarray
     instrument: np.ndarray
+    lag: float
     moved: np.ndarray
     vel: np.ndarray
     times: np.ndarray
@@ -185,7 +190,8 @@ class _Rows(NamedTuple):
 
 def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: float = 0.0) -> _Rows:
     clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
-    period = float(np.median(np.diff(trajectory.ts)))
+    period, frame = (float(np.median(np.diff(each))) if len(each) > 1 else 1.0 for each in (trajectory.ts, radar.times))
+    period *= max(1, round(frame / period))
     shifts = (0.0, -_HALF_S, _HALF_S, -period, period)
     states = [trajectory.at(radar.times + shift, clock) for shift in shifts]
     known = np.all([each[1] for each in states], axis=0)
@@ -199,9 +205,30 @@ def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: floa
         matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), each[:, :, None], moved[:, :, None]], axis=2))
         for each in changes
     )
-    vel, information = radar.vel[known], radar.information[known]
+    vel, information, times = radar.vel[known], radar.information[known], radar.times[known]
     residual = vel - (1 + stretch) * matmul(moved, mount.rotation)
-    return _Rows(residual, slope, instrument, moved, vel, radar.times[known], information, _square(residual, information))
+    return _Rows(residual, slope, instrument, period, moved, vel, times, information, _square(residual, information))
+
+
+def _reliability(rows: _Rows, weight: np.ndarray) -> float:
+    """The share of the changes of the lidar's motion, over whole sweeps, that is no error of the lidar, 0 to 1.
+
+    Changes as the radar sees them have other errors (W. Fuller, Measurement Error Models, 1987).
+    """
+    times, last, change = rows.times, len(rows.times) - 1, np.zeros_like(rows.vel)
+    if last < 1:
+        return 0.0
+    good, longest = weight, 1.5 * float(np.median(np.diff(times)))
+    for shift in (-rows.lag, rows.lag):
+        after = np.clip(np.searchsorted(times, times + shift), 1, last)
+        span = times[after] - times[after - 1]
+        later = (times + shift - times[after - 1]) / span
+        inside = (span < longest) & (later >= 0) & (later <= 1)
+        good = good * inside * ((1 - later) * weight[after - 1] + later * weight[after])
+        change += ((1 - later[:, None]) * rows.vel[after - 1] + later[:, None] * rows.vel[after]) / (2 * shift)
+    instrument = rows.instrument[:, :, 6]
+    seen, whole = (np.einsum("k,ka,kab,kb->", good, instrument, rows.information, each) for each in (change, instrument))
+    return float(np.clip(seen / whole, 0.0, 1.0)) if whole > 0 else 0.0
 
 
 def _square(residual: np.ndarray, information: np.ndarray) -> np.ndarray:

@@ -177,7 +177,8 @@ def _tested(error: np.ndarray, covariance: np.ndarray, observed: np.ndarray) -> 
     square = float(matmul(seen, solve(covariance[np.ix_(observed, observed)], seen))) if len(seen) else 0.0
     ratio = np.where(observed, np.abs(error) / sigma, 0.0)
     # Of several tests the smallest probability counts, times their number (Bonferroni).
-    alone, together = len(error) * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(len(error), square))
+    count = max(1, len(seen))
+    alone, together = count * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(count, square))
     return Deviation(error, sigma, min(1.0, 2 * min(alone, together)), int(ratio.argmax()))
 
 

@@ -19,6 +19,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.export import rig as command
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.mounts import (
+    TOLERANCE,
     MountEstimate,
     changed,
     combine,
@@ -206,3 +207,17 @@ def test_a_component_that_is_not_observed_contradicts_nothing_and_one_that_is_do
         off = np.array([error.get(number, 0.0) for number in range(7)])
         found = compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior_covariance(DECLARED)))
         assert found.is_wrong == wrong, error
+
+
+def test_errors_of_two_observed_components_are_those_of_two_numbers() -> None:
+    # Of yaw and time alone, off by 3.8 deviations each: 29 of chi square, which true mounts reach once in a million.
+    prior = prior_covariance(DECLARED)
+    covariance = prior.copy()
+    covariance[2, 2], covariance[6, 6] = np.radians(0.2) ** 2, 0.003**2
+    sigma = np.sqrt(np.diag(covariance + np.diag(TOLERANCE**2)))
+    off = np.zeros(7)
+    off[[2, 6]] = 3.8 * sigma[[2, 6]]
+    found = compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior))
+    assert found.is_wrong and found.probability == pytest.approx(2 * np.exp(-(3.8**2)), rel=1e-3)
+    nothing = compare(DECLARED, MountEstimate(changed(DECLARED, off), prior, prior))
+    assert nothing.probability == 1 and not nothing.is_wrong

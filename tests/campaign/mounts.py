@@ -29,6 +29,7 @@ import yaml
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, mount_entry
 from rover_pipeline.kinematics.mounts import (
@@ -44,7 +45,7 @@ from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.report.read.contents import read_mounts
 from rover_pipeline.simulate.presets import PRESETS, ROVER, Placed, Preset
 from rover_pipeline.simulate.record import simulate
-from rover_pipeline.simulate.rig import Rig
+from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.mounts import ESTIMATES, shown_mounts
 from rover_pipeline.validation.rig import read_trajectory
@@ -121,7 +122,7 @@ def record(trace: Path, kind: str, number: int) -> dict[str, Mount]:
 
     used = [each.name for each in preset.sensors if each.type in ("lidar", "radar", "imu")]
     if trace.exists():
-        drawn(_rig(preset, seed))
+        drawn(build(preset, seed))
     else:
         simulate(trace, preset=preset, duration=SECONDS, seed=seed, threads=1, sensors=used, alter=drawn)
     true = {name: true[name] for name in used[1:]}
@@ -147,12 +148,6 @@ def small(preset: Preset, rng: np.random.Generator, two: bool) -> Preset:
     return preset.model_copy(update=changes)
 
 
-def _rig(preset: Preset, seed: int) -> Rig:
-    from rover_pipeline.simulate.rig import build
-
-    return build(preset, seed)
-
-
 def _drawn(nominal: Mount, car: bool, rng: np.random.Generator) -> Mount:
     """A mount that is not the usual one: turned by up to 30 degrees, or by as much as 180 to a side, and moved."""
     size = 0.1 if car else 0.5
@@ -175,7 +170,11 @@ def _make(trace: Path, step: str, output: str) -> None:
 def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Iterator[tuple[str, Tried, str]]:
     """Each sensor, what became of it, and what people read."""
     said = dict(read_mounts(trace)[1])
-    trajectory = read_trajectory(trace, PosesSection().max_gap)
+    try:
+        trajectory = read_trajectory(trace, PosesSection().max_gap)
+    except FormatError as error:
+        print(error, flush=True)
+        return
     for each in shown_mounts(trace):
         sensor, mount = each.sensor, true[each.sensor]
         found, seen = each.estimate, each.estimate.observed
@@ -197,7 +196,7 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
         if each.type == "radar":
             declared, start = estimate(rng.normal(0, PRIOR_SIGMA))
             wide = _square(difference(start.mount, mount), start.covariance, np.ones(7, bool))
-        chosen = rng.permutation(7)[:2] if each.type == "lidar" else range(7)
+        chosen = rng.permutation(7)[:1] if each.type == "lidar" else range(7)
         for i in range(7):
             if i not in chosen:
                 marks += " "
