@@ -227,7 +227,9 @@ def _reliability(rows: _Rows, weight: np.ndarray) -> float:
         good = good * inside * ((1 - later) * weight[after - 1] + later * weight[after])
         change += ((1 - later[:, None]) * rows.vel[after - 1] + later[:, None] * rows.vel[after]) / (2 * shift)
     instrument = rows.instrument[:, :, 6]
-    seen, whole = (np.einsum("k,ka,kab,kb->", good, instrument, rows.information, each) for each in (change, instrument))
+    seen, whole = (
+        np.einsum("k,ka,kab,kb->", good, instrument, rows.information, each) for each in (change, instrument)
+    )
     return float(np.clip(seen / whole, 0.0, 1.0)) if whole > 0 else 0.0
 
 

@@ -81,7 +81,9 @@ class MountOptions(Options):
             if not (abs(row[j]) <= limit * (1 + _TOLERANCE) and abs(row[j] - other[i]) <= limit * _TOLERANCE):
                 raise ValueError(f"is no covariance: see row {i + 1}, column {j + 1}")
         if not _is_positive(rows or ()):
-            raise ValueError("is no covariance: it is not positive semidefinite, a sum of errors has a negative variance")
+            raise ValueError(
+                "is no covariance: it is not positive semidefinite, a sum of errors has a negative variance"
+            )
         return rows
 
 

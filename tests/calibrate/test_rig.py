@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -221,3 +222,18 @@ def test_errors_of_two_observed_components_are_those_of_two_numbers() -> None:
     assert found.is_wrong and found.probability == pytest.approx(2 * np.exp(-(3.8**2)), rel=1e-3)
     nothing = compare(DECLARED, MountEstimate(changed(DECLARED, off), prior, prior))
     assert nothing.probability == 1 and not nothing.is_wrong
+
+
+def test_a_page_says_from_which_size_on_an_error_of_a_mount_is_found_and_what_is_not_tested() -> None:
+    prior = prior_covariance(DECLARED)
+    covariance = prior.copy()
+    covariance[2, 2], covariance[3, 3] = np.radians(0.2) ** 2, 0.01**2
+    said = MountEstimate(DECLARED, covariance, prior).tested()
+    found = re.fullmatch(r"errors from yaw (\S+) degrees, x (\S+) m would be found; not tested: (.+)", said)
+    assert found and found[3] == "roll, pitch, y, z, time"
+    for place, size in ((2, np.radians(float(found[1]))), (3, float(found[2]))):
+        for share, wrong in ((1.1, True), (0.8, False)):
+            off = np.zeros(7)
+            off[place] = share * size
+            assert compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior)).is_wrong == wrong
+    assert MountEstimate(DECLARED, prior, prior).tested().startswith("not tested: roll, pitch, yaw, x")

@@ -31,7 +31,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, mount_entry
+from rover_pipeline.kinematics.mount import Mount, mount_entry
 from rover_pipeline.kinematics.mounts import (
     COMPONENTS,
     PRIOR_SIGMA,
@@ -137,8 +137,9 @@ def record(trace: Path, kind: str, number: int) -> dict[str, Mount]:
 
 def small(preset: Preset, rng: np.random.Generator, two: bool) -> Preset:
     """A preset with few beams and chirps, another speed, and a second lidar where there are to be two."""
-    changes = {"lidar": "OS-0-32", "columns": 512, "speed": preset.speed * rng.uniform(0.8, 1.2)}
+    changes = {"speed": preset.speed * rng.uniform(0.8, 1.2)}
     if preset.sensors == ROVER:
+        changes |= {"lidar": "OS-0-32", "columns": 512}
         chirps = preset.radar
         fewer = {"adc_samples": 64, "sample_rate": chirps.sample_rate * 64 // chirps.adc_samples, "frame_length": 32}
         changes["radar"] = chirps.model_copy(update=fewer | {"frame_period": 100.0})
@@ -175,7 +176,7 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
     except FormatError as error:
         print(error, flush=True)
         return
-    for each in shown_mounts(trace):
+    for each in (each for each in shown_mounts(trace) if each.sensor in true):
         sensor, mount = each.sensor, true[each.sensor]
         found, seen = each.estimate, each.estimate.observed
         squares = _square(difference(mount, found.mount), found.covariance, seen)
@@ -209,7 +210,11 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
             notes += [text] if text else []
         nees = f"NEES {_mean([squares])} of {squares[1]}" + (f", {_mean([wide])}" if wide[1] else "")
         false = "! " if sensor in said or (off.is_wrong) else ""
-        yield sensor, Tried(each.type, false, squares, wide, marks), f"{false}{nees} {marks} {_sigma(found)} {'; '.join(notes)}"
+        yield (
+            sensor,
+            Tried(each.type, false, squares, wide, marks),
+            f"{false}{nees} {marks} {_sigma(found)} {'; '.join(notes)}",
+        )
 
 
 def _again(trace: Path, mounts: dict[str, Mount], sensor: str) -> MountEstimate:
@@ -232,7 +237,10 @@ def _mark(i: int, error: np.ndarray, declared: Mount, found: MountEstimate) -> t
     if not found.observed[i]:
         return ".", ""
     why = "" if found.adopted else f", {found.remarks}"
-    return "o", f"{name} {-factor * error[i]:+.3g}: {factor * off.error[i]:+.3g} ± {factor * off.sigma[i]:.2g} {unit}{why}"
+    return (
+        "o",
+        f"{name} {-factor * error[i]:+.3g}: {factor * off.error[i]:+.3g} ± {factor * off.sigma[i]:.2g} {unit}{why}",
+    )
 
 
 def _square(error: np.ndarray, covariance: np.ndarray, seen: np.ndarray) -> tuple[float, int]:
