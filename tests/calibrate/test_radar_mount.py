@@ -103,6 +103,18 @@ def test_a_late_clock_is_not_taken_for_a_turned_radar() -> None:
     assert np.abs(np.degrees(found.error[:3])).max() < 0.3
 
 
+def test_a_late_clock_is_found_where_one_half_of_the_recording_goes_straight_on() -> None:
+    straight, swaying = motion(seconds=15.0, turn=0.0, sway=0.0), motion(seconds=15.0)
+    states = State(*(np.concatenate(pair) for pair in zip(straight.states, swaying.states, strict=True)))
+    whole = Trajectory(np.concatenate([straight.ts, swaying.ts + 15]), states, np.ones(len(states.pos)))
+    for seed in range(4):
+        radar = measured(whole, np.random.default_rng([2, seed]))
+        late = TRUE._replace(time_offset=TRUE.time_offset + 0.05)
+        estimate = calibrate(radar.select(np.abs(radar.times - 115) > 0.2), whole, late)
+        found = compare(late, estimate)
+        assert estimate.adopted and found.is_wrong and found.component == COMPONENTS.index("time")
+
+
 def test_noise_of_the_lidars_motion_shows_no_time_offset() -> None:
     # Both sensors have ten samples a second, so that noise of the motion is the smallest midway between sweeps.
     true, ratios = TRUE._replace(time_offset=0.0), []
