@@ -39,18 +39,16 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.radar.tuning import TUNING
 
-#: Deviation of the lidar's velocities, m/s. A radar at rest states less. Noise: `_odom` beside the truth of simulated
-#: recordings, 1.6 to 8 mm/s an axis on even ground.
-LIDAR_NOISE = 0.003
-#: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
-#: more, rotations that are tried before, and the number of frames from which only every other one is used. Schedule.
-_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 0.02, 15, 1e-6, 500, 8000
+#: Iterations at most, the step after which there are no more, rotations that are tried before, and the number of frames
+#: from which only every other one is used. Schedule.
+_ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 15, 1e-6, 500, 8000
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Tuned: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
-#: Medians of the chi-square distribution with three degrees of freedom, and its value that one in 100 true frames
-#: exceeds. Noise: chi square.
-_MEDIAN, _RARE = 2.366, float(chdtri(3, 0.01))
+#: Median of the chi-square distribution with three degrees of freedom, its value that one in 100 true frames exceeds,
+#: and the deviation of the lidar's velocities, m/s: a radar at rest states less. Noise: chi square; `_odom` beside the
+#: truth of simulated recordings, 1.6 to 8 mm/s an axis on even ground.
+_MEDIAN, _RARE, LIDAR_NOISE = 2.366, float(chdtri(3, 0.01)), 0.003
 
 
 class Velocities(NamedTuple):
@@ -204,7 +202,8 @@ def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: floa
     clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
     period, frame = (float(np.median(np.diff(each))) if len(each) > 1 else 1.0 for each in (trajectory.ts, radar.times))
     period *= max(1, round(frame / period))
-    shifts = (0.0, -_HALF_S, _HALF_S, -period, period)
+    half = period / 5
+    shifts = (0.0, -half, half, -period, period)
     states = [trajectory.at(radar.times + shift, clock) for shift in shifts]
     known = np.all([each[1] for each in states], axis=0)
     turn = states[0][0].avel[known]
@@ -212,7 +211,7 @@ def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: floa
         np.einsum("nji,nj->ni", each.rot[known], each.vel[known]) + np.cross(each.avel[known], mount.translation)
         for each, _ in states
     )
-    changes = (after - before) / (2 * _HALF_S), (last - first) / (2 * period)
+    changes = (after - before) / (2 * half), (last - first) / (2 * period)
     slope, instrument = (
         matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), each[:, :, None], moved[:, :, None]], axis=2))
         for each in changes

@@ -20,9 +20,6 @@ Mounted = Literal["radar", "camera", "imu"]
 #: Rotation, translation, time; and what a variance is smaller than, so that it and its sums are numbers. Layout.
 _SEVEN, _LARGEST = Field(min_length=7, max_length=7), 1e12
 
-#: What four digits of the elements may change an eigenvalue of seven correlations by: 1e-3 for each. Layout.
-_ROUNDED = 7e-3
-
 #: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
 #: Tuned: by hand.
 _TOLERANCE = 2e-3
@@ -168,7 +165,7 @@ def _is_positive(rows: Sequence[tuple[float, ...]]) -> bool:
     scale = [math.sqrt(row[i]) or 1.0 for i, row in enumerate(rows)]
     left = [[each / scale[i] / scale[j] for j, each in enumerate(row)] for i, row in enumerate(rows)]
     for k, pivot in enumerate(left):
-        pivot[k] += _ROUNDED
+        pivot[k] += 3 * _TOLERANCE  # six others in its row, each of which four digits change by 1e-3 at most
         if pivot[k] <= 0:
             return False
         for row in left[k + 1 :]:

@@ -173,8 +173,8 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
     said = dict(read_mounts(trace)[1])
     try:
         trajectory = read_trajectory(trace, PosesSection().max_gap)
-    except FormatError as error:
-        print(error, flush=True)
+    except FormatError as problem:
+        print(problem, flush=True)
         return
     for each in (each for each in shown_mounts(trace) if each.sensor in true):
         sensor, mount = each.sensor, true[each.sensor]
