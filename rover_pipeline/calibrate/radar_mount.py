@@ -39,15 +39,16 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.radar.tuning import TUNING
 
-#: Half of the time over which the motion is differentiated, s; iterations at most, the step after which there are no
-#: more, rotations that are tried before, and the number of frames from which only every other one is used. Schedule.
-_HALF_S, _ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 0.02, 15, 1e-6, 500, 8000
+#: Iterations at most, the step after which there are no more, rotations that are tried before, and the number of frames
+#: from which only every other one is used. Schedule.
+_ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 15, 1e-6, 500, 8000
 #: Deviation of the errors that all frames share, and of those that frames of a scene share, over the one that a frame
 #: states, and the duration of a scene, s. Tuned: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
-#: Medians of the chi-square distribution with three degrees of freedom, and its value that one in 100 true frames
-#: exceeds. Noise: chi square.
-_MEDIAN, _RARE = 2.366, float(chdtri(3, 0.01))
+#: Median of the chi-square distribution with three degrees of freedom, its value that one in 100 true frames exceeds,
+#: and the deviation of the lidar's velocities, m/s: a radar at rest states less. Noise: chi square; `_odom` beside the
+#: truth of simulated recordings, 1.6 to 8 mm/s an axis on even ground.
+_MEDIAN, _RARE, LIDAR_NOISE = 2.366, float(chdtri(3, 0.01)), 0.003
 
 
 class Velocities(NamedTuple):
@@ -100,7 +101,10 @@ def fit(
         scale = _scale(rows.square)
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.square / (scale * _RARE)))
-        pull = np.einsum("k,kai,kab->kib", weight, rows.slope, rows.information)
+        shown = _reliability(rows, weight)
+        rows.instrument[:, :, 6] *= shown
+        rows.slope[:, :, 6] *= shown
+        pull = np.einsum("k,kai,kab->kib", weight, rows.instrument, rows.information)
         gradients = np.einsum("kib,kb->ki", pull, rows.residual)
         normal = information + np.einsum("kib,kbj->ij", pull, rows.slope)
         away = np.append(difference(mount, start), -stretch)
@@ -111,7 +115,8 @@ def fit(
             break
     frames = len(rows.times)
     window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
-    covariance = sandwich(gradients, normal - information, information, normal, window)
+    model = np.einsum("kib,kbj->ij", pull, rows.instrument)
+    covariance = sandwich(gradients, model, information, normal, window)
     # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
     # whose elements have this deviation, with the velocity.
     square = (rows.moved**2).sum(axis=1)
@@ -141,17 +146,26 @@ def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountE
     if 2 * whole.used < whole.compared:
         text = "its velocities contradict the lidar's motion whatever the mount"
         return unknown(start, f"{text}: {whole.used} of {whole.compared} agree")
-    middle = np.median(radar.times)
-    parts = [radar.select(radar.times < middle), radar.select(radar.times >= middle)]
-    halves = [fit(each, trajectory, start, prior, whole.estimate.mount) for each in parts]
-    apart = agree(halves[0].estimate, halves[1].estimate)
+    # What moves on the rig differs between the halves in time. Seconds in turn see the same motion: where one half
+    # stands still or goes straight on, it could not be better by what the other one shows.
+    seconds = (radar.times - radar.times[0]).astype(int) % 2
+    halves, turns = (
+        [
+            fit(radar.select(chosen), trajectory, start, prior, whole.estimate.mount).estimate
+            for chosen in (first, ~first)
+        ]
+        for first in (radar.times < np.median(radar.times), seconds == 0)
+    )
+    apart = agree(*halves)
     if chdtrc(7, apart) < FALSE_ALARM:
         return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")
-    gain = sum(_cost(other, trajectory, start) - _cost(other, trajectory, half.estimate.mount)
-               for other, half in zip(parts[::-1], halves, strict=True))  # fmt: skip
+    gain = sum(
+        _cost(other, trajectory, start) - _cost(other, trajectory, shown.mount)
+        for other, shown in zip((radar.select(seconds == 1), radar.select(seconds == 0)), turns, strict=True)
+    )
     found = whole.estimate
     if gain <= 0:
-        found = replace(found, remarks=("what one half of the recording shows is no better in the other half",))
+        found = replace(found, remarks=("what every other second shows is no better in the others",))
     more = max(0.0, apart / 7 - 1) * (found.covariance - found.shared)
     return replace(found, covariance=found.covariance + more, adopted=gain > 0)
 
@@ -167,12 +181,16 @@ class _Rows(NamedTuple):
     Attributes:
         residual: f8 (K, 3), m/s, radar's frame.
         slope: f8 (K, 3, 8), of the predicted velocity by the mount's error, and by the stretch.
+        instrument: f8 (K, 3, 8), the same with the change of the motion over whole periods of sweeps, before and after:
+            errors of the lidar's velocity there are independent of the residual. lag: s, these periods.
         moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
         information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
     """
 
     residual: np.ndarray
     slope: np.ndarray
+    instrument: np.ndarray
+    lag: float
     moved: np.ndarray
     vel: np.ndarray
     times: np.ndarray
@@ -182,19 +200,48 @@ class _Rows(NamedTuple):
 
 def _rows(radar: Velocities, trajectory: Trajectory, mount: Mount, stretch: float = 0.0) -> _Rows:
     clock = Mount(np.zeros(3), np.eye(3), time_offset=mount.time_offset)
-    states = [trajectory.at(radar.times + shift, clock) for shift in (0.0, -_HALF_S, _HALF_S)]
+    period, frame = (float(np.median(np.diff(each))) if len(each) > 1 else 1.0 for each in (trajectory.ts, radar.times))
+    period *= max(1, round(frame / period))
+    half = period / 5
+    shifts = (0.0, -half, half, -period, period)
+    states = [trajectory.at(radar.times + shift, clock) for shift in shifts]
     known = np.all([each[1] for each in states], axis=0)
     turn = states[0][0].avel[known]
-    moved, before, after = (
+    moved, before, after, first, last = (
         np.einsum("nji,nj->ni", each.rot[known], each.vel[known]) + np.cross(each.avel[known], mount.translation)
         for each, _ in states
     )
-    change = (after - before) / (2 * _HALF_S)
-    columns = [skew(moved), skew(turn), change[:, :, None], moved[:, :, None]]
-    slope = matmul(mount.rotation.T, np.concatenate(columns, axis=2))
-    vel, information = radar.vel[known], radar.information[known]
+    changes = (after - before) / (2 * half), (last - first) / (2 * period)
+    slope, instrument = (
+        matmul(mount.rotation.T, np.concatenate([skew(moved), skew(turn), each[:, :, None], moved[:, :, None]], axis=2))
+        for each in changes
+    )
+    vel, information, times = radar.vel[known], radar.information[known], radar.times[known]
     residual = vel - (1 + stretch) * matmul(moved, mount.rotation)
-    return _Rows(residual, slope, moved, vel, radar.times[known], information, _square(residual, information))
+    return _Rows(residual, slope, instrument, period, moved, vel, times, information, _square(residual, information))
+
+
+def _reliability(rows: _Rows, weight: np.ndarray) -> float:
+    """The share of the changes of the lidar's motion, over whole sweeps, that is no error of the lidar, 0 to 1.
+
+    Changes as the radar sees them have other errors (W. Fuller, Measurement Error Models, 1987).
+    """
+    times, last, change = rows.times, len(rows.times) - 1, np.zeros_like(rows.vel)
+    if last < 1:
+        return 0.0
+    good, longest = weight, 1.5 * float(np.median(np.diff(times)))
+    for shift in (-rows.lag, rows.lag):
+        after = np.clip(np.searchsorted(times, times + shift), 1, last)
+        span = times[after] - times[after - 1]
+        later = (times + shift - times[after - 1]) / span
+        inside = (span < longest) & (later >= 0) & (later <= 1)
+        good = good * inside * ((1 - later) * weight[after - 1] + later * weight[after])
+        change += ((1 - later[:, None]) * rows.vel[after - 1] + later[:, None] * rows.vel[after]) / (2 * shift)
+    instrument = rows.instrument[:, :, 6]
+    seen, whole = (
+        np.einsum("k,ka,kab,kb->", good, instrument, rows.information, each) for each in (change, instrument)
+    )
+    return float(np.clip(seen / whole, 0.0, 1.0)) if whole > 0 else 0.0
 
 
 def _square(residual: np.ndarray, information: np.ndarray) -> np.ndarray:

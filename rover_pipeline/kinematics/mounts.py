@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import exp, log
@@ -66,6 +66,16 @@ class MountEstimate:
     def observed(self) -> np.ndarray:
         """Whether recordings show a component: more than half of the prior's deviation is gone, bool (7,)."""
         return np.asarray(4 * np.diag(self.covariance) < np.diag(self.prior))
+
+    def tested(self) -> str:
+        """The smallest errors of a declared mount that `compare` finds one at a time, and what it does not test."""
+        sizes = np.sqrt(chdtri(1, FALSE_ALARM / 2 / max(1, self.observed.sum())) * (self.sigma**2 + TOLERANCE**2))
+        parts, missing = [], []
+        for name, (unit, factor), size, seen in zip(COMPONENTS, UNITS, sizes, self.observed, strict=True):
+            parts += [f"{name} {factor * size:.2g} {unit}"] if seen else []
+            missing += [] if seen else [name]
+        found = [f"errors from {', '.join(parts)} would be found"] if parts else []
+        return "; ".join(found + ([f"not tested: {', '.join(missing)}"] if missing else []))
 
     def proposals(self) -> list[str]:
         """What recordings do not show, and what motion would show it, in sentences."""
@@ -177,7 +187,8 @@ def _tested(error: np.ndarray, covariance: np.ndarray, observed: np.ndarray) -> 
     square = float(matmul(seen, solve(covariance[np.ix_(observed, observed)], seen))) if len(seen) else 0.0
     ratio = np.where(observed, np.abs(error) / sigma, 0.0)
     # Of several tests the smallest probability counts, times their number (Bonferroni).
-    alone, together = len(error) * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(len(error), square))
+    count = max(1, len(seen))
+    alone, together = count * float(chdtrc(1, ratio.max() ** 2)), float(chdtrc(count, square))
     return Deviation(error, sigma, min(1.0, 2 * min(alone, together)), int(ratio.argmax()))
 
 

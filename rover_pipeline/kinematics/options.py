@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -77,6 +77,10 @@ class MountOptions(Options):
             limit = math.sqrt(row[i] * other[j])
             if not (abs(row[j]) <= limit * (1 + _TOLERANCE) and abs(row[j] - other[i]) <= limit * _TOLERANCE):
                 raise ValueError(f"is no covariance: see row {i + 1}, column {j + 1}")
+        if not _is_positive(rows or ()):
+            raise ValueError(
+                "is no covariance: it is not positive semidefinite, a sum of errors has a negative variance"
+            )
         return rows
 
 
@@ -154,6 +158,19 @@ class RigOptions(Options):
 
 def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _is_positive(rows: Sequence[tuple[float, ...]]) -> bool:
+    """Whether a matrix is positive semidefinite but for rounding: its correlations have a Cholesky decomposition."""
+    scale = [math.sqrt(row[i]) or 1.0 for i, row in enumerate(rows)]
+    left = [[each / scale[i] / scale[j] for j, each in enumerate(row)] for i, row in enumerate(rows)]
+    for k, pivot in enumerate(left):
+        pivot[k] += 3 * _TOLERANCE  # six others in its row, each of which four digits change by 1e-3 at most
+        if pivot[k] <= 0:
+            return False
+        for row in left[k + 1 :]:
+            row[:] = [a - row[k] / pivot[k] * b for a, b in zip(row, pivot, strict=True)]
+    return True
 
 
 # References that several rooms declare when they need the lidar's trajectory.

@@ -112,7 +112,7 @@ def _summarise(contents: Contents, options: PageOptions, checked: Callable[[], l
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
-    compared, (mounts, wrong) = list(own_comparisons(trace.path)), read_mounts(trace.path)
+    compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), read_mounts(trace.path)
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
@@ -157,6 +157,7 @@ def _summarise(contents: Contents, options: PageOptions, checked: Callable[[], l
         radar_speed=radar_speed,
         sync=tuple(evidence.sync),
         mounts=tuple(mounts),
+        tested=tested,
         steps=tuple(steps),
     )
 

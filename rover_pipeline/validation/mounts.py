@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.imu_mount import imu_mount
-from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
+from rover_pipeline.calibrate.radar_mount import LIDAR_NOISE, Velocities, calibrate
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META, read_meta
@@ -90,7 +90,7 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
     vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
-    own, information = without_prior(cov, vel, vertical_sigma(vel, section.vertical, section.pitch), 0.0)
+    own, information = without_prior(cov, vel, vertical_sigma(vel, section.vertical, section.pitch), LIDAR_NOISE)
     good = (read[VALID] != 0) & np.isfinite(vel).all(axis=1) & np.isfinite(cov).all(axis=(1, 2))
     return calibrate(Velocities(times, own, information).select(good), trajectory, declared), {}
 

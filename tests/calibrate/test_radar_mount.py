@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from rover_pipeline.calibrate.radar_mount import Velocities, calibrate
+from rover_pipeline.calibrate.radar_mount import Velocities, calibrate, fit
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import COMPONENTS, MountEstimate, changed, compare, difference
+from rover_pipeline.kinematics.mounts import COMPONENTS, MountEstimate, changed, compare, difference, prior_covariance
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -101,6 +101,32 @@ def test_a_late_clock_is_not_taken_for_a_turned_radar() -> None:
     found = compare(declared, estimate)
     assert found.is_wrong and found.component == COMPONENTS.index("time") and abs(found.error[6] + 0.05) < 0.005
     assert np.abs(np.degrees(found.error[:3])).max() < 0.3
+
+
+def test_a_late_clock_is_found_where_one_half_of_the_recording_goes_straight_on() -> None:
+    straight, swaying = motion(seconds=15.0, turn=0.0, sway=0.0), motion(seconds=15.0)
+    states = State(*(np.concatenate(pair) for pair in zip(straight.states, swaying.states, strict=True)))
+    whole = Trajectory(np.concatenate([straight.ts, swaying.ts + 15]), states, np.ones(len(states.pos)))
+    for seed in range(4):
+        radar = measured(whole, np.random.default_rng([2, seed]))
+        late = TRUE._replace(time_offset=TRUE.time_offset + 0.05)
+        estimate = calibrate(radar.select(np.abs(radar.times - 115) > 0.2), whole, late)
+        found = compare(late, estimate)
+        assert estimate.adopted and found.is_wrong and found.component == COMPONENTS.index("time")
+
+
+def test_noise_of_the_lidars_motion_shows_no_time_offset() -> None:
+    # Both sensors have ten samples a second, so that noise of the motion is the smallest midway between sweeps.
+    true, ratios = TRUE._replace(time_offset=0.0), []
+    for seed in range(6):
+        rng, whole = np.random.default_rng([8, seed]), motion(speed=0.8, turn=0.05, sway=0.0)
+        states = whole.states.select(np.arange(0, len(whole.ts), 5))
+        noise = np.diff(rng.normal(0, 0.004, (len(states.pos) + 1, 3)), axis=0)
+        noisy = Trajectory(whole.ts[::5], states._replace(vel=states.vel + noise), np.ones(len(noise)))
+        radar = measured(whole, rng, true)
+        found = fit(radar.select(np.arange(0, len(radar.times), 2)), noisy, true, prior_covariance(true)).estimate
+        ratios.append(found.mount.time_offset / found.sigma[6])
+    assert np.mean(np.square(ratios)) < 2.5
 
 
 def test_a_radar_of_which_nobody_says_where_it_looks_is_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.export import rig as command
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.mounts import (
+    TOLERANCE,
     MountEstimate,
     changed,
     combine,
@@ -206,3 +208,32 @@ def test_a_component_that_is_not_observed_contradicts_nothing_and_one_that_is_do
         off = np.array([error.get(number, 0.0) for number in range(7)])
         found = compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior_covariance(DECLARED)))
         assert found.is_wrong == wrong, error
+
+
+def test_errors_of_two_observed_components_are_those_of_two_numbers() -> None:
+    # Of yaw and time alone, off by 3.8 deviations each: 29 of chi square, which true mounts reach once in a million.
+    prior = prior_covariance(DECLARED)
+    covariance = prior.copy()
+    covariance[2, 2], covariance[6, 6] = np.radians(0.2) ** 2, 0.003**2
+    sigma = np.sqrt(np.diag(covariance + np.diag(TOLERANCE**2)))
+    off = np.zeros(7)
+    off[[2, 6]] = 3.8 * sigma[[2, 6]]
+    found = compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior))
+    assert found.is_wrong and found.probability == pytest.approx(2 * np.exp(-(3.8**2)), rel=1e-3)
+    nothing = compare(DECLARED, MountEstimate(changed(DECLARED, off), prior, prior))
+    assert nothing.probability == 1 and not nothing.is_wrong
+
+
+def test_a_page_says_from_which_size_on_an_error_of_a_mount_is_found_and_what_is_not_tested() -> None:
+    prior = prior_covariance(DECLARED)
+    covariance = prior.copy()
+    covariance[2, 2], covariance[3, 3] = np.radians(0.2) ** 2, 0.01**2
+    said = MountEstimate(DECLARED, covariance, prior).tested()
+    found = re.fullmatch(r"errors from yaw (\S+) degrees, x (\S+) m would be found; not tested: (.+)", said)
+    assert found and found[3] == "roll, pitch, y, z, time"
+    for place, size in ((2, np.radians(float(found[1]))), (3, float(found[2]))):
+        for share, wrong in ((1.1, True), (0.8, False)):
+            off = np.zeros(7)
+            off[place] = share * size
+            assert compare(DECLARED, MountEstimate(changed(DECLARED, off), covariance, prior)).is_wrong == wrong
+    assert MountEstimate(DECLARED, prior, prior).tested().startswith("not tested: roll, pitch, yaw, x")

@@ -98,3 +98,15 @@ def test_a_variance_that_is_none_is_refused_and_so_are_elements_that_no_correlat
     covariance[2, 2], covariance[0, 1] = 1.0, 1.5
     with pytest.raises(ValidationError, match="is no covariance: see row 1, column 2"):
         MountOptions.model_validate({"covariance": covariance.tolist()})
+
+
+def test_a_covariance_by_which_a_sum_has_a_negative_variance_is_refused_and_one_of_four_digits_is_none() -> None:
+    covariance = np.eye(7)
+    covariance[[0, 1, 1, 2], [1, 0, 2, 1]] = 0.9
+    covariance[[0, 2], [2, 0]] = -0.9  # each pair may be, the three may not
+    with pytest.raises(ValidationError, match="is no covariance: it is not positive semidefinite"):
+        MountOptions.model_validate({"covariance": covariance.tolist()})
+    for seed in range(50):  # of components that depend on each other, as they are written
+        root = np.random.default_rng(seed).normal(size=(7, 1 + seed % 3)) * np.logspace(-4, 0, 7)[:, None]
+        rounded = [[float(f"{value:.4g}") for value in row] for row in root @ root.T]
+        assert MountOptions.model_validate({"covariance": rounded}).covariance is not None

@@ -135,21 +135,26 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
 )
 
 
-def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]]]:
-    """Mounts that the recording shows, and the sensors whose declared mount contradicts it, and by how much."""
+def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]], dict[str, str]]:
+    """Mounts that the recording shows; the sensors whose declared mount contradicts it, and by how much; and of each
+    sensor with a declared mount how far that was tested."""
     found: list[MountSummary] = []
     wrong: list[tuple[str, str]] = []
+    tested: dict[str, str] = {}
     # `check`, whose lines are on the page, names what is damaged, and the results say what is wrong with a rig.
     with suppress(ConfigError), unless_damaged():
         for each in shown_mounts(trace):
             off, estimate = compare(each.declared, each.estimate), each.estimate
             if each.declared.known and estimate.adopted and off.is_wrong:
                 wrong.append((each.sensor, str(off)))
+            elif each.declared.known:
+                shown = estimate.observed.any() and not off.is_wrong
+                tested[each.sensor] = estimate.tested() if shown else "; ".join(("not tested", *estimate.remarks))
             if estimate.observed.any():
                 values = estimate.mount._asdict() | {"covariance": estimate.covariance, "shared": estimate.shared}
                 texts = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
                 found.append(MountSummary(sensor=each.sensor, time_offset=estimate.mount.time_offset, **texts))
-    return found, wrong
+    return found, wrong, tested
 
 
 def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
