@@ -20,7 +20,7 @@ from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
-from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
@@ -129,7 +129,11 @@ def without_prior(
 
 
 def smooth(
-    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float = 1e3
+    rot: np.ndarray,
+    imu: Preintegrated,
+    radars: Sequence[RadarVelocities],
+    vertical: float = 1e3,
+    memory: Memory = IN_MEMORY,
 ) -> tuple[Smoothed, list[np.ndarray], Common | None]:
     """The motion that fits all measurements best.
 
@@ -137,29 +141,31 @@ def smooth(
         rot: f8 (3, 3), first guess of the first rotation, world-from-body.
         imu: of the N - 1 intervals between the states.
         vertical: standard deviation of the vertical velocity of the first state, m/s.
+        memory: for the equations and the covariances.
 
     Returns:
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
     state, common = _first_guess(rot, imu, radars), np.zeros((len(radars), 4 if radars[0].common else 0))
+    found = _Equations.of(len(state.rot), common.size, memory)
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not common.size
-        found = _equations(state, imu, radars, common, rot, vertical, robust=robust)
-        step, change = _solved(found)[:2]
+        weights = _fill(found, memory, state, imu, radars, common, rot, vertical, robust=robust)
+        step, change = _solved(found, memory)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
         state, common = state.moved(step), np.clip(common + change.reshape(common.shape), -0.5, 0.5)
-        del found  # it is kilobytes for each state, and the next one is made before it goes
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
-    found = _equations(state, imu, radars, common, rot, vertical)
-    _, _, cov, spread, own = _solved(found)
+    weights = _fill(found, memory, state, imu, radars, common, rot, vertical)
+    _, _, cov, spread, own = _solved(found, memory)
     # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
-    for n in range(len(cov) - 2, -1, -1):
-        gain = matmul(cov[n], found.above[n])
-        cov[n] += matmul(gain, cov[n + 1], gain.T)
+    for part in memory.blocks(len(cov) - 1, AT_ONCE, -1):
+        for n in range(part.stop - 1, part.start - 1, -1):
+            gain = matmul(cov[n], found.above[n])
+            cov[n] += matmul(gain, cov[n + 1], gain.T)
     if not common.size:
-        return state._replace(cov=cov), found.weights, None
+        return state._replace(cov=cov), weights, None
     sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
     # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
     # them is wrong is as uncertain. A rig that stands still shows none.
@@ -168,14 +174,14 @@ def smooth(
     birge = of_kind[0] / np.maximum(of_kind[1], 1.0)
     wider = np.tile(np.sqrt(np.maximum(birge, 1.0)), len(radars))
     own = own * np.outer(wider, wider)
-    for part in blocks(len(cov), AT_ONCE):
+    for part in memory.blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
     is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
     settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
     errors = Common(common, sigma.reshape(common.shape), is_wrong, float(birge.max()), settled)
-    return state._replace(cov=cov), found.weights, errors
+    return state._replace(cov=cov), weights, errors
 
 
 def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
@@ -207,7 +213,6 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
-        weights: of the velocities of each radar, f8 (M,).
     """
 
     diagonal: np.ndarray
@@ -216,10 +221,17 @@ class _Equations(NamedTuple):
     corner: np.ndarray
     right: np.ndarray
     below: np.ndarray
-    weights: list[np.ndarray]
+
+    @staticmethod
+    def of(count: int, size: int, memory: Memory) -> _Equations:
+        """Room for the equations of some states and common errors."""
+        shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
+        return _Equations(*(memory.zeros(*shape) for shape in shapes))
 
 
-def _equations(
+def _fill(
+    found: _Equations,
+    memory: Memory,
     state: Smoothed,
     imu: Preintegrated,
     radars: Sequence[RadarVelocities],
@@ -228,24 +240,27 @@ def _equations(
     vertical: float,
     *,
     robust: bool = True,
-) -> _Equations:
-    count, size = len(state.rot), common.size
-    diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
-    for part in blocks(count - 1, AT_ONCE):
+) -> list[np.ndarray]:
+    """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
+    diagonal, above, border, corner, right, below = found
+    diagonal[0] = right[0] = border[0] = corner[:] = below[:] = 0
+    for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
         own_state = Smoothed(*(each[around] for each in state))
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
         weighted = matmul(np.swapaxes(before, 1, 2), information)
+        diagonal[later] = right[later] = border[later] = 0
         above[part] = matmul(weighted, after)
         _add(diagonal[part], right[part], weighted, before, residual)
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
-    found = _Equations(diagonal, above, np.zeros((count, 15, size)), np.zeros((size, size)), right, np.zeros(size), [])
-    for number, radar in enumerate(radars):
-        found.weights.append(_add_velocities(found, state, radar, number, common[number], robust=robust))
-    if size:
+    weights = [
+        _add_velocities(found, memory, state, radar, number, common[number], robust=robust)
+        for number, radar in enumerate(radars)
+    ]
+    if common.size:
         precision = _precision(radars, common * robust)
-        found.corner[range(size), range(size)] += precision
-        found.below[:] -= precision * common.ravel()
+        corner[range(common.size), range(common.size)] += precision
+        below[:] -= precision * common.ravel()
 
     # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
     known_first = np.diag(
@@ -257,7 +272,7 @@ def _equations(
     turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
     right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
-    return found
+    return weights
 
 
 def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndarray:
@@ -267,34 +282,41 @@ def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndar
 
 
 def _add_velocities(
-    found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray, *, robust: bool
+    found: _Equations,
+    memory: Memory,
+    state: Smoothed,
+    radar: RadarVelocities,
+    number: int,
+    common: np.ndarray,
+    *,
+    robust: bool,
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
-    into, rotation = np.swapaxes(state.rot[radar.at], 1, 2), radar.rotation.T
-    own = np.einsum("nij,nj->ni", into, state.vel[radar.at])
-    predicted = matmul(own + np.cross(radar.avel - state.gyro_bias[radar.at], radar.arm), radar.rotation)
-    error, changed = predicted - radar.vel, rotation
-    if len(common):
-        change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
-        error, changed = error + matmul(predicted, change.T), rotation + matmul(change, rotation)
-    weight = radar.known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / OUTLIER**2)
-    weight = weight if robust else radar.known.astype("f8")
-    columns = slice(4 * number, 4 * number + 4)
-    for part in blocks(len(error), AT_ONCE):
-        jacobian, at = np.zeros((part.stop - part.start, 3, 15)), radar.at[part]
-        jacobian[..., :3], jacobian[..., 3:6] = matmul(changed, skew(own[part])), matmul(changed, into[part])
+    weights, columns = radar.known.astype("f8"), slice(4 * number, 4 * number + 4)
+    for part in memory.blocks(len(weights), AT_ONCE):
+        at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
+        into = np.swapaxes(state.rot[at], 1, 2)
+        own = np.einsum("nij,nj->ni", into, state.vel[at])
+        predicted = matmul(own + np.cross(radar.avel[part] - state.gyro_bias[at], radar.arm), radar.rotation)
+        error = predicted - radar.vel[part]
+        if len(common):
+            change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
+            error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
+        if robust:
+            weights[part] /= 1 + np.einsum("ni,nij,nj->n", error, information, error) / OUTLIER**2
+        jacobian, information = np.zeros((len(at), 3, 15)), information * weights[part, None, None]
+        jacobian[..., :3], jacobian[..., 3:6] = matmul(changed, skew(own)), matmul(changed, into)
         jacobian[..., 9:12] = matmul(changed, skew(radar.arm))
-        information = radar.information[part] * weight[part, None, None]
         weighted = matmul(np.swapaxes(jacobian, 1, 2), information)
         found.diagonal[at] += matmul(weighted, jacobian)
-        found.right[at] -= np.einsum("nij,nj->ni", weighted, error[part])
+        found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
-            slopes = np.concatenate([predicted[part, :, None], -skew(predicted[part])], axis=2)
+            slopes = np.concatenate([predicted[..., None], -skew(predicted)], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
             found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
-            found.below[columns] -= np.einsum("nij,nj->i", weighted, error[part])
-    return np.asarray(weight)
+            found.below[columns] -= np.einsum("nij,nj->i", weighted, error)
+    return weights
 
 
 def _add(
@@ -338,7 +360,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     return residual, before, after, inv(cov)
 
 
-def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _solved(found: _Equations, memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The solution of the equations.
 
     Returns:
@@ -347,24 +369,27 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     """
     inverses, above = found.diagonal, found.above
     inverses[0] = inv(inverses[0])
-    for n in range(1, len(inverses)):
-        gain = matmul(above[n - 1].T, inverses[n - 1])
-        inverses[n] = inv(inverses[n] - matmul(gain, above[n - 1]))
+    for part in memory.blocks(len(above), AT_ONCE):
+        for n in range(part.start, part.stop):
+            gain = matmul(above[n].T, inverses[n])
+            inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
     if not found.below.size:
-        return _substituted(inverses, above, found.right), found.below, inverses, found.border, found.corner
-    solved = _substituted(inverses, above, np.concatenate([found.right[..., None], found.border], axis=2))
+        return _substituted(inverses, above, found.right, memory), found.below, inverses, found.border, found.corner
+    right = np.concatenate([found.right[..., None], found.border], axis=2)
+    solved = _substituted(inverses, above, right, memory)
     solution, spread = solved[..., 0], solved[..., 1:]
     cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
     common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
 
 
-def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of a block tridiagonal system, of the inverses of its pivots, for a right side or several."""
-    solution = right.copy()
-    for n in range(1, len(right)):
-        solution[n] -= matmul(matmul(above[n - 1].T, inverses[n - 1]), solution[n - 1])
-    solution[-1] = matmul(inverses[-1], solution[-1])
-    for n in range(len(right) - 2, -1, -1):
-        solution[n] = matmul(inverses[n], solution[n] - matmul(above[n], solution[n + 1]))
-    return solution
+def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray, memory: Memory) -> np.ndarray:
+    """The solution of a block tridiagonal system, of the inverses of its pivots, in place of one or several sides."""
+    for part in memory.blocks(len(above), AT_ONCE):
+        for n in range(part.start, part.stop):
+            right[n + 1] -= matmul(matmul(above[n].T, inverses[n]), right[n])
+    right[-1] = matmul(inverses[-1], right[-1])
+    for part in memory.blocks(len(above), AT_ONCE, -1):
+        for n in range(part.stop - 1, part.start - 1, -1):
+            right[n] = matmul(inverses[n], right[n] - matmul(above[n], right[n + 1]))
+    return right
