@@ -135,11 +135,9 @@ class Recording:
         with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
             yield Exchange(Path(folder))
 
-    @contextmanager
-    def memory(self) -> Iterator[OnDisk]:
-        """For arrays that are as long as the recording. Their files are gone afterwards."""
-        with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
-            yield OnDisk(Path(folder))
+    def memory(self) -> OnDisk:
+        """For arrays that are as long as the recording."""
+        return OnDisk(self._task.partial)
 
     @property
     def readable(self) -> np.ndarray:

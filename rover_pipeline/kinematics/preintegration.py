@@ -81,13 +81,14 @@ def preintegrate(
     count = len(nodes) - 1
     grid = np.union1d(nodes, ts[(ts > nodes[0]) & (ts < nodes[-1])])
     middle, step = (grid[1:] + grid[:-1]) / 2, np.diff(grid)
-    # A part of an interval that no sample is near takes the nearest one, and `longest` shows it.
-    rates, forces = (sampled(middle, ts, values) for values in (avel, acc))
     first = np.searchsorted(grid, nodes[:-1])
     parts = np.diff(np.append(first, len(step)))
     sums = [memory.zeros(count, *shape) for shape in ((3, 3), (3,), (3,), (9, 6), (9, 9))]
     for part in memory.blocks(count, AT_ONCE):
-        found = _integrated((first[part], parts[part]), step, rates, forces, noise)
+        own = slice(first[part.start], first[part.stop - 1] + parts[part.stop - 1])
+        # A part of an interval that no sample is near takes the nearest one, and `longest` shows it.
+        rates, forces = (sampled(middle[own], ts, values) for values in (avel, acc))
+        found = _integrated((first[part] - own.start, parts[part]), step[own], rates, forces, noise)
         for whole, values in zip(sums, found, strict=True):
             whole[part] = values
     return Preintegrated._make([np.diff(nodes), *sums, _longest_silence(nodes, ts)])

@@ -24,6 +24,12 @@ class Memory:
         """f8."""
         return np.zeros(shape)
 
+    def hold(self, values: np.ndarray) -> np.ndarray:
+        """The same values, f8."""
+        held = self.zeros(*values.shape)
+        held[...] = values
+        return held
+
     def blocks(self, count: int, size: int = BLOCK, step: int = 1) -> Iterator[slice]:
         """As `blocks`; step: -1 = from the last one to the first."""
         yield from [*blocks(count, size)][::step]

@@ -97,11 +97,12 @@ class Smoothed(NamedTuple):
         rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
         return Smoothed._make([*rows, np.zeros(count)])
 
-    def moved(self, step: np.ndarray) -> Smoothed:
-        """The states after a step of the unknowns, f8 (N, 15), in the order of `cov`."""
-        turn, *others = np.split(step, 5, axis=1)
-        vectors = (old + new for old, new in zip(self[1:5], others, strict=True))
-        return Smoothed._make([matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight])
+    def move(self, step: np.ndarray, memory: Memory) -> None:
+        """Change the states by a step of the unknowns, f8 (N, 15), in the order of `cov`."""
+        for part in memory.blocks(len(step), AT_ONCE):
+            self.rot[part] = matmul(self.rot[part], exp(step[part, :3]))
+            for number, values in enumerate(self[1:5], 1):
+                values[part] += step[part, 3 * number : 3 * number + 3]
 
 
 def without_prior(
@@ -146,7 +147,7 @@ def smooth(
     Returns:
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
-    state, common = _first_guess(rot, imu, radars), np.zeros((len(radars), 4 if radars[0].common else 0))
+    state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), 4 if radars[0].common else 0))
     found = _Equations.of(len(state.rot), common.size, memory)
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
@@ -154,7 +155,8 @@ def smooth(
         weights = _fill(found, memory, state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found, memory)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
-        state, common = state.moved(step), np.clip(common + change.reshape(common.shape), -0.5, 0.5)
+        common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
+        state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
     weights = _fill(found, memory, state, imu, radars, common, rot, vertical)
@@ -184,13 +186,13 @@ def smooth(
     return state._replace(cov=cov), weights, errors
 
 
-def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
+def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], memory: Memory) -> Smoothed:
     count = len(imu.seconds) + 1
-    rots = np.empty((count, 3, 3))
+    rots, *biases = (memory.zeros(count, *shape) for shape in ((3, 3), (3,), (3,)))
     rots[0] = rot
     for n in range(count - 1):
         rots[n + 1] = matmul(rots[n], imu.rot[n])
-    vel, zeros = np.zeros((count, 3)), np.zeros((count, 3))
+    vel = np.zeros((count, 3))
     at = np.concatenate([each.at[each.known] for each in radars])
     if len(at):
         # Of the first radar, from which the others are some metres away.
@@ -204,7 +206,7 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelo
         order = np.argsort(at, kind="stable")
         vel = sampled(np.arange(count), at[order], own[order])
     pos = np.concatenate([np.zeros((1, 3)), np.cumsum(vel[:-1] * imu.seconds[:, None], axis=0)])
-    return Smoothed(rots, vel, pos, zeros, zeros, np.zeros((0, 15, 15)), np.zeros(count))
+    return Smoothed._make([rots, memory.hold(vel), memory.hold(pos), *biases, np.zeros((0, 15, 15)), np.zeros(count)])
 
 
 class _Equations(NamedTuple):

@@ -72,8 +72,8 @@ def radar_odom(
     acc, avel = (matmul(values[good].astype("f8"), imu_mount.rotation.T) for values in (imu_acc, imu_avel))
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
     in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
-    if in_g:
-        acc = acc * GRAVITY
+    memory = recording.memory()
+    acc, avel = memory.hold(acc * GRAVITY if in_g else acc), memory.hold(avel)
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -86,18 +86,17 @@ def radar_odom(
     outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
     if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-    with recording.memory() as memory:
-        result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further, memory)
-        believed = [int((weight > 0.5).sum()) for weight in result.weights]
-        known = [int(each.known.sum()) for each in (own, *further)]
-        counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
-        used, doubts = map(sum, zip(*counts.values(), strict=True))
-        contradicted, valid = doubts > TUNING.contradicted * max(used + doubts, 1), np.zeros(recording.count, "u1")
-        for part, channels in _channels(result, (mount, imu_mount), -frame.middle, memory):
-            valid[part] = result.valid[part] & np.isfinite(channels["pos"]).all(axis=1) & (not contradicted)
-            if several:  # of which none may have velocities
-                channels.setdefault("vel_cov", np.full((len(channels["pos"]), 3, 3), np.nan, "f4"))
-            yield {**channels, "valid": valid[part]}
+    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further, memory)
+    believed = [int((weight > 0.5).sum()) for weight in result.weights]
+    known = [int(each.known.sum()) for each in (own, *further)]
+    counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
+    used, doubts = map(sum, zip(*counts.values(), strict=True))
+    contradicted, valid = doubts > TUNING.contradicted * max(used + doubts, 1), np.zeros(recording.count, "u1")
+    for part, channels in _channels(result, (mount, imu_mount), -frame.middle, memory):
+        valid[part] = result.valid[part] & np.isfinite(channels["pos"]).all(axis=1) & (not contradicted)
+        if several:  # of which none may have velocities
+            channels.setdefault("vel_cov", np.full((len(channels["pos"]), 3, 3), np.nan, "f4"))
+        yield {**channels, "valid": valid[part]}
     measured: dict[str, Any] = {
         "velocities_used": counts["radar"][0],
         "velocities_doubted": counts["radar"][1],
@@ -287,7 +286,9 @@ def estimate(
         step = np.minimum(imu.longest, imu.seconds)
         imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
     swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
-    factors = [_as_factor(each, nodes, rates, mounts[1], swing) for each, swing in zip(radars, swings, strict=True)]
+    factors = [
+        _as_factor(each, nodes, rates, mounts[1], swing, memory) for each, swing in zip(radars, swings, strict=True)
+    ]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = vertical_sigma(vel, options.vertical, options.pitch)
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
@@ -342,7 +343,7 @@ def _swing(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
 
 
 def _as_factor(
-    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None
+    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None, memory: Memory
 ) -> RadarVelocities:
     """The velocities of a radar in the factor graph.
 
@@ -365,7 +366,9 @@ def _as_factor(
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
-    measured, information = without_prior(cov, radar.vel, vertical)
+    measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
+    for part in memory.blocks(len(at), AT_ONCE):
+        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part])
     arm = radar.mount.translation - imu.translation
     return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates[at], common)
 
