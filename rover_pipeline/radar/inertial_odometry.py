@@ -374,7 +374,7 @@ def _as_factor(
 
 
 def _channels(
-    result: Estimate, mounts: tuple[Mount, Mount], early: float, memory: Memory
+    result: Estimate, mounts: tuple[Mount, Mount], early: float, memory: Memory = IN_MEMORY
 ) -> Iterator[tuple[slice, dict[str, np.ndarray]]]:
     """Ranges of states, and the channels of the table, of the radar, at instants `early` seconds after theirs.
 
