@@ -108,15 +108,16 @@ def objects(
     bodies = _moving(moving, stamps, echoes, options, step)
     del moving
     standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
-    everything = [*bodies, *standing]
-    bodies_of = _by_sweep(everything, motion, usable)
-    yield from _boxes(everything, bodies_of, ranges, level, usable, options.max_objects)
+    everything, written = [*bodies, *standing], 0
+    for channels in _boxes(everything, motion, level, usable, ranges, options.max_objects):
+        written += int(channels["count"].sum())
+        yield channels
     measured = {
         "clusters": count,
         "tracks": len(bodies),
         "tracks_standing": len(standing),
         "tracks_with_radar": sum(body.radar for body in bodies),
-        "dropped_beyond_max_objects": sum(max(0, len(each) - options.max_objects) for each in bodies_of.values()),
+        "dropped_beyond_max_objects": sum(int(usable[body.sweep].sum()) for body in everything) - written,
         "classes": list(CLASSES),
         "classes_by": "rules of size and speed; nothing is labelled or learned",
     }
@@ -171,36 +172,31 @@ def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -
     return [still_body(own, stamps, options.min_way) for own in tracks if len(own.time) >= options.min_hits]
 
 
-def _by_sweep(bodies: list[Body], motion: SweepMotion, usable: np.ndarray) -> dict[int, list[tuple[float, int, int]]]:
-    """The bodies of each sweep, nearest first: distance, m, number, and place of the sweep among those of the body."""
-    found: dict[int, list[tuple[float, int, int]]] = {}
-    for number, body in enumerate(bodies):
-        away = np.linalg.norm(body.centre - motion.trajectory.states.pos[body.sweep], axis=1)
-        for at, (sweep, distance) in enumerate(zip(body.sweep.tolist(), away.tolist(), strict=True)):
-            if usable[sweep]:
-                found.setdefault(sweep, []).append((distance, number, at))
-    return {sweep: sorted(listed) for sweep, listed in found.items()}
-
-
 def _boxes(
     bodies: list[Body],
-    bodies_of: dict[int, list[tuple[float, int, int]]],
-    ranges: list[tuple[int, int]],
+    motion: SweepMotion,
     level: np.ndarray,
     usable: np.ndarray,
-    limit: int,
+    ranges: list[tuple[int, int]],
+    max_objects: int,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The channels of ranges of sweeps.
+    """The channels of ranges of sweeps, nearest objects first.
 
     Args:
         bodies: in a world whose z is up; level: (3, 3), that world from the frame of `_odom`.
     """
+    places: dict[int, list[tuple[float, int, int]]] = {}
+    for number, body in enumerate(bodies):
+        away = np.linalg.norm(body.centre - motion.trajectory.states.pos[body.sweep], axis=1)
+        for at, (sweep, distance) in enumerate(zip(body.sweep.tolist(), away.tolist(), strict=True)):
+            if usable[sweep]:
+                places.setdefault(sweep, []).append((distance, number, at))
     speeds = [float(np.median(np.linalg.norm(body.vel[:, :2], axis=1))) for body in bodies]
     classes = [probabilities(body.extent, speed) for body, speed in zip(bodies, speeds, strict=True)]
     for start, stop in ranges:
-        result = _empty(usable[start:stop], limit)
+        result = _empty(usable[start:stop], max_objects)
         for place in range(stop - start):
-            listed = bodies_of.get(start + place, [])[:limit]
+            listed = sorted(places.get(start + place, []))[:max_objects]
             for row, (_, number, at) in enumerate(listed):
                 body = bodies[number]
                 ahead = matmul(level.T, [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0])

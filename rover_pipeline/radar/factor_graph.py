@@ -152,15 +152,15 @@ def smooth(
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not common.size
-        weights = _fill(found, memory, state, imu, radars, common, rot, vertical, robust=robust)
-        step, change = _solved(found, memory)[:2]
+        weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)
+        step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
-    weights = _fill(found, memory, state, imu, radars, common, rot, vertical)
-    _, _, cov, spread, own = _solved(found, memory)
+    weights = _fill(found, state, imu, radars, common, rot, vertical)
+    _, _, cov, spread, own = _solved(found)
     # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
     for part in memory.blocks(len(cov) - 1, AT_ONCE, -1):
         for n in range(part.stop - 1, part.start - 1, -1):
@@ -215,6 +215,7 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
+        memory: that holds them.
     """
 
     diagonal: np.ndarray
@@ -223,17 +224,17 @@ class _Equations(NamedTuple):
     corner: np.ndarray
     right: np.ndarray
     below: np.ndarray
+    memory: Memory
 
     @staticmethod
     def of(count: int, size: int, memory: Memory) -> _Equations:
         """Room for the equations of some states and common errors."""
         shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-        return _Equations(*(memory.zeros(*shape) for shape in shapes))
+        return _Equations(*(memory.zeros(*shape) for shape in shapes), memory)
 
 
 def _fill(
     found: _Equations,
-    memory: Memory,
     state: Smoothed,
     imu: Preintegrated,
     radars: Sequence[RadarVelocities],
@@ -244,7 +245,7 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below = found
+    diagonal, above, border, corner, right, below, memory = found
     diagonal[0] = right[0] = border[0] = corner[:] = below[:] = 0
     for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
@@ -255,10 +256,7 @@ def _fill(
         above[part] = matmul(weighted, after)
         _add(diagonal[part], right[part], weighted, before, residual)
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
-    weights = [
-        _add_velocities(found, memory, state, radar, number, common[number], robust=robust)
-        for number, radar in enumerate(radars)
-    ]
+    weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
     if common.size:
         precision = _precision(radars, common * robust)
         corner[range(common.size), range(common.size)] += precision
@@ -284,18 +282,11 @@ def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndar
 
 
 def _add_velocities(
-    found: _Equations,
-    memory: Memory,
-    state: Smoothed,
-    radar: RadarVelocities,
-    number: int,
-    common: np.ndarray,
-    *,
-    robust: bool,
+    found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray, *, robust: bool
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     weights, columns = radar.known.astype("f8"), slice(4 * number, 4 * number + 4)
-    for part in memory.blocks(len(weights), AT_ONCE):
+    for part in found.memory.blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
         own = np.einsum("nij,nj->ni", into, state.vel[at])
@@ -362,14 +353,14 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     return residual, before, after, inv(cov)
 
 
-def _solved(found: _Equations, memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The solution of the equations.
 
     Returns:
         The states, f8 (N, 15), and the common errors, f8 (B,); inverses of the pivots, in place of the diagonal; how
         the states follow the common errors, f8 (N, 15, B), and the covariance of these, f8 (B, B).
     """
-    inverses, above = found.diagonal, found.above
+    inverses, above, memory = found.diagonal, found.above, found.memory
     inverses[0] = inv(inverses[0])
     for part in memory.blocks(len(above), AT_ONCE):
         for n in range(part.start, part.stop):
@@ -377,8 +368,8 @@ def _solved(found: _Equations, memory: Memory) -> tuple[np.ndarray, np.ndarray, 
             inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
     if not found.below.size:
         return _substituted(inverses, above, found.right, memory), found.below, inverses, found.border, found.corner
-    right = np.concatenate([found.right[..., None], found.border], axis=2)
-    solved = _substituted(inverses, above, right, memory)
+    sides = np.concatenate([found.right[..., None], found.border], axis=2)
+    solved = _substituted(inverses, above, sides, memory)
     solution, spread = solved[..., 0], solved[..., 1:]
     cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
     common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
