@@ -84,7 +84,9 @@ def play(scene: Scene) -> tuple[Score, np.ndarray, np.ndarray]:
     sweeps = Sweeps(ts, rng=destagger(np.stack(images), sensor_info(metadata)))
     odometry = {"ts": ts, "valid": np.ones(len(ts), "u1")}
     odometry |= {name: states[name] for name in ("pos", "rot", "vel", "acc", "avel")}
-    found, _ = objects(cast(Recording, sweeps), metadata=metadata, odometry=odometry, options=ObjectsOptions())
+    *parts, _ = objects(cast(Recording, sweeps), metadata=metadata, odometry=odometry, options=ObjectsOptions())
+    ranges = [part for part in parts if isinstance(part, dict)]
+    found = {name: np.concatenate([part[name] for part in ranges]) for name in ranges[0]}
     frames = []
     for sweep, box in enumerate(boxes):
         centre, returns = np.asarray(box["centre"])[0], np.asarray(box["returns"])[0]

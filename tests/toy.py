@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,23 @@ def segments(recording: Recording, *, options: SegmentOptions) -> tuple[dict[str
     frames = np.repeat(energies, [stop - start for start, stop in edges])
     told = Inspection({"segments": len(edges)}, [f"{len(edges)} segments"], {"segments.txt": f"{len(edges)}\n"})
     return {"energy": frames, "valid": np.arange(recording.count) != 4}, told
+
+
+class RangesOptions(SegmentOptions):
+    """As `SegmentOptions`, and whether the last frame is forgotten."""
+
+    forgets: bool = Field(False, description="Leaves the last frame out.")
+
+
+@step(inputs=IQ, outputs={"energy": "Mean square."}, version=1, recording=True)
+def one_by_one(recording: Recording, *, options: RangesOptions) -> Iterator[dict[str, np.ndarray] | Inspection]:
+    """Ranges of frames, each when it is ready."""
+    count = recording.count - options.forgets
+    for start in range(0, count, options.frames):
+        frames = recording.read("iq", start, min(start + options.frames, count))
+        energy = np.square(frames, dtype="f8").mean(axis=tuple(range(1, frames.ndim)))
+        yield {"energy": energy, "valid": start + np.arange(len(frames)) != 4}
+    yield Inspection({"count": count}, ["all frames are done"])
 
 
 class _MeanRange:

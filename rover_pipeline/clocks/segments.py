@@ -186,6 +186,7 @@ def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]
             for start, stop, run in zip(starts, [*starts[1:], len(ts)], runs, strict=True)
         ]
         segments = with_errors(fits, period, options.max_error)
+        del phases, runs, fits  # what they hold is as long as the recording
         better = max(segments, key=lambda segment: len(segment.number)).period
         if abs(better / period - 1) * since[-1] < TUNING.step * options.max_error:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -247,11 +247,26 @@ class StepRun:
 
     def _make_at_once(self, threads: int, dask: DaskOptions) -> None:
         """All frames by one call of the function."""
-        returned, readable = self._call(threads, dask)
-        result = self.task.as_channels(returned, self.task.inputs.count)
-        self.task.specs.update(self.task.specs_of(result))
-        self._create()
-        self.append(self.task.write(0, result, readable))
+        self._call(threads, dask, self._written)
+
+    def _written(self, **arguments: Any) -> None:
+        """Call the function, and write what it returns, or yields for one range of frames after another."""
+        task, recording, start = self.task, arguments["recording"], 0
+        returned = task.step.call(**arguments)
+        by_ranges = isinstance(returned, Generator)
+        for channels in returned if by_ranges else [self._without_inspection(returned)]:
+            if isinstance(channels, Inspection):
+                self._take(channels)
+                continue
+            stop = start + len(next(iter(channels.values()))) if by_ranges else recording.count
+            result = task.as_channels(channels, stop - start)
+            if not task.specs:
+                task.specs.update(task.specs_of(result))
+                self._create()
+            self.append(task.write(start, result, recording.readable[start:stop]))
+            start = stop
+        if start != recording.count:
+            raise RoverError(f"gave {start} of {recording.count} frames")
 
     def _make_files(self, threads: int, dask: DaskOptions) -> None:
         """Files instead of channels, or the reason why the recording cannot give them."""
@@ -267,7 +282,7 @@ class StepRun:
             self._writer.add_file(name, content)
         self.corrupt = int((~readable).sum())
 
-    def _call(self, threads: int, dask: DaskOptions) -> tuple[Any, Any]:
+    def _call(self, threads: int, dask: DaskOptions, function: Callable[..., Any] | None = None) -> tuple[Any, Any]:
         """What the function returns for the whole recording, and which frames could be decoded."""
         task = self.task
         task.prepare()
@@ -279,11 +294,14 @@ class StepRun:
             arguments: dict[str, Any] = {"recording": recording}
             if task.step.takes("trace"):
                 arguments["trace"] = self.trace
-            returned = task.call_function(arguments, 0, task.inputs.count)
+            returned = task.call_function(arguments, 0, task.inputs.count, function)
+        return self._without_inspection(returned), recording.readable
+
+    def _without_inspection(self, returned: Any) -> Any:
         if isinstance(returned, tuple):
             returned, inspection = returned
             self._take(inspection)
-        return returned, recording.readable
+        return returned
 
     def _take(self, inspection: Inspection) -> None:
         warnings, notes = (

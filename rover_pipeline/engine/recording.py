@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.engine.parallel import Processes, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.engine.shared import Exchange
+from rover_pipeline.engine.shared import Exchange, OnDisk
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
 from rover_pipeline.options import DaskOptions
@@ -134,6 +134,10 @@ class Recording:
         """A store for arrays that mapped functions hand to one another. It is deleted afterwards."""
         with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
             yield Exchange(Path(folder))
+
+    def memory(self) -> OnDisk:
+        """For arrays that are as long as the recording."""
+        return OnDisk(self._task.partial)
 
     @property
     def readable(self) -> np.ndarray:

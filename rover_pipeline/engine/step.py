@@ -149,7 +149,8 @@ class Run:
         brief: its work takes seconds even where the recording has hours, or a tenth of that of the step it follows. One
             job makes all such steps, one after another, which otherwise would spend their time on starting a process.
         ordered: frames are handed over in order, with the state that the function returned before.
-        recording: the function is called once, with a `Recording` to read from.
+        recording: the function is called once, with a `Recording` to read from. It may yield the channels of one range
+            of frames after another, which are written as they come, and an `Inspection`.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
         sidecars: names of files that `inspect` may add to the channels.
         prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 
 
-def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np.ndarray], Inspection]:
+def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """Samples of the IMU without bias, and the orientation that they show.
 
-    Returns:
+    Yields:
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
         biases are from. Samples that are not finite are not valid.
     """
@@ -59,12 +60,12 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     if gaps := result.gaps:
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
     warnings += times.remarks("imu")
-    finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
-    channels = {"acc": np.empty((len(acc), 3), "f4"), "avel": np.empty((len(acc), 3), "f4")}
     for part in blocks(len(acc)):
-        channels["acc"][part] = acc[part].astype("f8") - result.acc_bias
-        channels["avel"][part] = result.avel[part]
-    return {**channels, "quat": result.quat.astype("f4"), "valid": finite.astype("u1")}, Inspection(measured, warnings)
+        finite = np.isfinite(acc[part]).all(axis=1) & np.isfinite(avel[part]).all(axis=1)
+        unbiased = (acc[part].astype("f8") - result.acc_bias).astype("f4")
+        turning = {"avel": result.avel[part].astype("f4"), "quat": result.quat[part].astype("f4")}
+        yield {"acc": unbiased, **turning, "valid": finite.astype("u1")}
+    yield Inspection(measured, warnings)
 
 
 def _uncertainty(motion: MotionBias | None) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, skew
-from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import matmul
 
 #: Intervals that are integrated at once, because the matrices of each take some kilobytes. Schedule.
@@ -63,7 +63,12 @@ class Preintegrated(NamedTuple):
 
 
 def preintegrate(
-    nodes: np.ndarray, ts: np.ndarray, acc: np.ndarray, avel: np.ndarray, noise: ImuNoise | None = None
+    nodes: np.ndarray,
+    ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    noise: ImuNoise | None = None,
+    memory: Memory = IN_MEMORY,
 ) -> Preintegrated:
     """Integrate the samples of an IMU between consecutive instants.
 
@@ -71,17 +76,19 @@ def preintegrate(
         nodes: f8 (N + 1,), s, increasing.
         ts: f8 (M,), s, increasing, of the samples; acc, avel: f8 (M, 3), m/s2 (gravity included) and rad/s.
         noise: None = none, so that `cov` is 0.
+        memory: for the integrals.
     """
     count = len(nodes) - 1
     grid = np.union1d(nodes, ts[(ts > nodes[0]) & (ts < nodes[-1])])
     middle, step = (grid[1:] + grid[:-1]) / 2, np.diff(grid)
-    # A part of an interval that no sample is near takes the nearest one, and `longest` shows it.
-    rates, forces = (sampled(middle, ts, values) for values in (avel, acc))
     first = np.searchsorted(grid, nodes[:-1])
     parts = np.diff(np.append(first, len(step)))
-    sums = [np.empty((count, *shape)) for shape in ((3, 3), (3,), (3,), (9, 6), (9, 9))]
-    for part in blocks(count, AT_ONCE):
-        found = _integrated((first[part], parts[part]), step, rates, forces, noise)
+    sums = [memory.zeros(count, *shape) for shape in ((3, 3), (3,), (3,), (9, 6), (9, 9))]
+    for part in memory.blocks(count, AT_ONCE):
+        own = slice(first[part.start], first[part.stop - 1] + parts[part.stop - 1])
+        # A part of an interval that no sample is near takes the nearest one, and `longest` shows it.
+        rates, forces = (sampled(middle[own], ts, values) for values in (avel, acc))
+        found = _integrated((first[part] - own.start, parts[part]), step[own], rates, forces, noise)
         for whole, values in zip(sums, found, strict=True):
             whole[part] = values
     return Preintegrated._make([np.diff(nodes), *sums, _longest_silence(nodes, ts)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def objects(
     sidecar: str | None = None,
     radar: str | None = None,
     points: Mapping[str, np.ndarray] | None = None,
-) -> tuple[dict[str, np.ndarray], Inspection]:
+) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """Bodies that move, at the instants of the sweeps.
 
     Args:
@@ -64,8 +64,8 @@ def objects(
         config: `config.yaml`; sidecar: `radar.json`; radar: the radar's `meta.json`.
         points: the channels of `_radar_points`, if there are some.
 
-    Returns:
-        The channels of `_objects`, and figures. A sweep without a valid pose has no objects and is not valid.
+    Yields:
+        The channels of `_objects`, and at last figures. A sweep without a valid pose has no objects and is not valid.
 
     Raises:
         ValueError: `_odom` is of other sweeps.
@@ -74,13 +74,15 @@ def objects(
         raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
     view = lidar_view(recording, metadata, odometry, options)
     if view is None:
-        nothing = _empty(recording.count, options.max_objects) | {"valid": np.zeros(recording.count, bool)}
-        return nothing, Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
+        yield _empty(np.zeros(recording.count, bool), options.max_objects)
+        yield Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
+        return
     read, metadata, motion, notes = view
     usable = motion.trajectory.valid & (recording.valid != 0)
     if not usable.any():
-        nothing = _empty(recording.count, options.max_objects) | {"valid": usable}
-        return nothing, Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
+        yield _empty(usable, options.max_objects)
+        yield Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
+        return
     level = levelling(_up(read, metadata, motion, options, usable))
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
@@ -106,21 +108,24 @@ def objects(
     bodies = _moving(moving, stamps, echoes, options, step)
     del moving
     standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
-    result = _empty(recording.count, options.max_objects) | {"valid": usable}
-    dropped = _fill(result, bodies, standing, motion, level, usable)
+    everything, written = [*bodies, *standing], 0
+    for channels in _boxes(everything, motion, level, usable, ranges, options.max_objects):
+        written += int(channels["count"].sum())
+        yield channels
     measured = {
         "clusters": count,
         "tracks": len(bodies),
         "tracks_standing": len(standing),
         "tracks_with_radar": sum(body.radar for body in bodies),
-        "dropped_beyond_max_objects": dropped,
+        "dropped_beyond_max_objects": sum(int(usable[body.sweep].sum()) for body in everything) - written,
         "classes": list(CLASSES),
         "classes_by": "rules of size and speed; nothing is labelled or learned",
     }
-    return result, Inspection(measured, warnings, notes=assumed)
+    yield Inspection(measured, warnings, notes=assumed)
 
 
-def _empty(count: int, max_objects: int) -> dict[str, np.ndarray]:
+def _empty(usable: np.ndarray, max_objects: int) -> dict[str, np.ndarray]:
+    count = len(usable)
     vectors = {name: np.full((count, max_objects, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
     return {
         **vectors,
@@ -130,6 +135,7 @@ def _empty(count: int, max_objects: int) -> dict[str, np.ndarray]:
         "probability": np.full((count, max_objects, len(CLASSES)), np.nan, "f4"),
         "measured": np.zeros((count, max_objects), "u1"),
         "count": np.zeros(count, "u2"),
+        "valid": usable,
     }
 
 
@@ -166,45 +172,44 @@ def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -
     return [still_body(own, stamps, options.min_way) for own in tracks if len(own.time) >= options.min_hits]
 
 
-def _fill(
-    result: dict[str, np.ndarray],
+def _boxes(
     bodies: list[Body],
-    standing: list[Body],
     motion: SweepMotion,
     level: np.ndarray,
     usable: np.ndarray,
-) -> int:
-    """Write the boxes to the channels, nearest objects first; returns how many did not fit.
+    ranges: list[tuple[int, int]],
+    max_objects: int,
+) -> Iterator[dict[str, np.ndarray]]:
+    """The channels of ranges of sweeps, nearest objects first.
 
     Args:
-        bodies, standing: in a world whose z is up; level: (3, 3), that world from the frame of `_odom`.
+        bodies: in a world whose z is up; level: (3, 3), that world from the frame of `_odom`.
     """
     places: dict[int, list[tuple[float, int, int]]] = {}
-    everything = [*bodies, *standing]
-    lidar = motion.trajectory.states.pos
-    for number, body in enumerate(everything):
-        away = np.linalg.norm(body.centre - lidar[body.sweep], axis=1)
+    for number, body in enumerate(bodies):
+        away = np.linalg.norm(body.centre - motion.trajectory.states.pos[body.sweep], axis=1)
         for at, (sweep, distance) in enumerate(zip(body.sweep.tolist(), away.tolist(), strict=True)):
             if usable[sweep]:
                 places.setdefault(sweep, []).append((distance, number, at))
-    speeds = [float(np.median(np.linalg.norm(body.vel[:, :2], axis=1))) for body in everything]
-    classes = [probabilities(body.extent, speed) for body, speed in zip(everything, speeds, strict=True)]
-    limit, dropped = result["track"].shape[1], 0
-    for sweep, listed in places.items():
-        dropped += max(0, len(listed) - limit)
-        for row, (_, number, at) in enumerate(sorted(listed)[:limit]):
-            body = everything[number]
-            ahead = matmul(level.T, [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0])
-            result["centre"][sweep, row] = matmul(level.T, body.centre[at])
-            result["extent"][sweep, row] = body.extent
-            result["vel"][sweep, row] = matmul(level.T, body.vel[at])
-            result["vel_sd"][sweep, row] = body.vel_sd[at]
-            result["yaw"][sweep, row] = np.arctan2(ahead[1], ahead[0])
-            result["track"][sweep, row] = number
-            result["probability"][sweep, row] = classes[number]
-            result["measured"][sweep, row] = body.measured[at]
-        result["count"][sweep] = min(len(listed), limit)
-    return dropped
+    speeds = [float(np.median(np.linalg.norm(body.vel[:, :2], axis=1))) for body in bodies]
+    classes = [probabilities(body.extent, speed) for body, speed in zip(bodies, speeds, strict=True)]
+    for start, stop in ranges:
+        result = _empty(usable[start:stop], max_objects)
+        for place in range(stop - start):
+            listed = sorted(places.get(start + place, []))[:max_objects]
+            for row, (_, number, at) in enumerate(listed):
+                body = bodies[number]
+                ahead = matmul(level.T, [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0])
+                result["centre"][place, row] = matmul(level.T, body.centre[at])
+                result["extent"][place, row] = body.extent
+                result["vel"][place, row] = matmul(level.T, body.vel[at])
+                result["vel_sd"][place, row] = body.vel_sd[at]
+                result["yaw"][place, row] = np.arctan2(ahead[1], ahead[0])
+                result["track"][place, row] = number
+                result["probability"][place, row] = classes[number]
+                result["measured"][place, row] = body.measured[at]
+            result["count"][place] = len(listed)
+        yield result
 
 
 def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:

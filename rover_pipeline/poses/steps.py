@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ def poses(
     radar: str | None = None,
     odometer: Literal["lidar", "radar"] = "lidar",
     main: str = MAIN,
-) -> tuple[dict[str, np.ndarray], Inspection]:
+) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """States of a sensor of the rig at its own times, from the lidar's trajectory, or the radar's.
 
     A frame of the radar is measured while its chirps last. Its pose is that in their middle, to which its spectra and
@@ -47,7 +47,7 @@ def poses(
         odometer: what the recording has a trajectory of, unless the options say so.
         main: what `config.yaml` calls the radar whose `_radar_odom` it is; `main` = the radar.
 
-    Returns:
+    Yields:
         `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), `cov` f4 (frame, 6, 6), NaN and `valid` = 0 where the
         trajectory is not known; and an inspection with the source of the extrinsics and the largest speed.
     """
@@ -71,20 +71,18 @@ def poses(
     instants = ts if frame is None else ts + frame.middle
     trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)
     count = len(instants)
-    channels = {"pos": np.empty((count, 3)), "rot": np.empty((count, 3, 3))}
-    channels |= {"vel": np.empty((count, 3)), "acc": np.empty((count, 3)), "cov": np.empty((count, 6, 6), "f4")}
-    stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None or cov.shape[1:] != (6, 6) else cov.astype("f8")
+    stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None or cov.shape[1:] != (6, 6) else cov
     known, fastest = np.empty(count, bool), np.full(-(-count // BLOCK), np.nan)
     ahead = np.empty(count if sidecar is not None else 0)
     for number, part in enumerate(blocks(count)):
         state, known[part] = trajectory.at(instants[part], carried)
-        for name in ("pos", "rot", "vel", "acc"):
-            channels[name][part] = getattr(state, name)
         of_odometry = trajectory.interpolated(instants[part] + carried.time_offset, stated)
-        channels["cov"][part] = carried.carried(of_odometry) + carried.errors(state)
+        errors = (carried.carried(of_odometry) + carried.errors(state)).astype("f4")
         fastest[number] = np.linalg.norm(state.vel, axis=1).max(where=known[part], initial=-np.inf)
         if sidecar is not None:
             ahead[part] = np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0])
+        channels = {name: getattr(state, name) for name in ("pos", "rot", "vel", "acc")}
+        yield {**channels, "cov": errors, "valid": known[part].astype("u1")}
     measured: dict[str, Any] = {
         **mount.describe(),
         "outside_trajectory": int((~known).sum()),
@@ -100,9 +98,7 @@ def poses(
         speeds, exceeded = _compare_with_doppler(ahead, sidecar)
         measured |= speeds
         warnings += exceeded
-    return {**channels, "valid": known.astype("u1")}, Inspection(
-        measured, warnings, notes=mount_notes(sensor, rig=options.rig, recorded=config)
-    )
+    yield Inspection(measured, warnings, notes=mount_notes(sensor, rig=options.rig, recorded=config))
 
 
 def _compare_with_doppler(vel: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:

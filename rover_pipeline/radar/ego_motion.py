@@ -18,6 +18,7 @@ the best velocity must not be less by a certain number, but be a small share of 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -94,7 +95,8 @@ def doppler_variance(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float)
 
 def largest_error(vel: np.ndarray, options: VelocitySection) -> float:
     """Largest level standard deviation of a valid estimate, m/s."""
-    return max(options.max_error, options.max_share * float(np.linalg.norm(vel, axis=0)))
+    x, y, z = vel.tolist()
+    return max(options.max_error, options.max_share * math.sqrt(x * x + y * y + z * z))
 
 
 def find_velocities(
@@ -185,9 +187,9 @@ def _of_pairs(direction: np.ndarray, doppler: np.ndarray, pairs: np.ndarray, min
 
 def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray) -> np.ndarray:
     """Velocities at which triples of echoes would be at rest, f8 (velocity, 3), m/s; triples: i8 (3, triple)."""
-    first, second, third = direction[triples]
-    normals = np.stack([np.cross(second, third), np.cross(third, first), np.cross(first, second)])
-    volume = (first * normals[0]).sum(axis=1)
+    corners = direction[triples]
+    normals = np.cross(corners[[1, 2, 0]], corners[[2, 0, 1]])
+    volume = (corners[0] * normals[0]).sum(axis=1)
     usable = np.abs(volume) > TUNING.min_volume
     sums = -(doppler[triples[:, usable], None] * normals[:, usable]).sum(axis=0)
     velocities: np.ndarray = sums / volume[usable, None]

@@ -20,7 +20,7 @@ from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
-from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
@@ -97,11 +97,12 @@ class Smoothed(NamedTuple):
         rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
         return Smoothed._make([*rows, np.zeros(count)])
 
-    def moved(self, step: np.ndarray) -> Smoothed:
-        """The states after a step of the unknowns, f8 (N, 15), in the order of `cov`."""
-        turn, *others = np.split(step, 5, axis=1)
-        vectors = (old + new for old, new in zip(self[1:5], others, strict=True))
-        return Smoothed._make([matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight])
+    def move(self, step: np.ndarray, memory: Memory) -> None:
+        """Change the states by a step of the unknowns, f8 (N, 15), in the order of `cov`."""
+        for part in memory.blocks(len(step), AT_ONCE):
+            self.rot[part] = matmul(self.rot[part], exp(step[part, :3]))
+            for number, values in enumerate(self[1:5], 1):
+                values[part] += step[part, 3 * number : 3 * number + 3]
 
 
 def without_prior(
@@ -129,7 +130,11 @@ def without_prior(
 
 
 def smooth(
-    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float = 1e3
+    rot: np.ndarray,
+    imu: Preintegrated,
+    radars: Sequence[RadarVelocities],
+    vertical: float = 1e3,
+    memory: Memory = IN_MEMORY,
 ) -> tuple[Smoothed, list[np.ndarray], Common | None]:
     """The motion that fits all measurements best.
 
@@ -137,29 +142,32 @@ def smooth(
         rot: f8 (3, 3), first guess of the first rotation, world-from-body.
         imu: of the N - 1 intervals between the states.
         vertical: standard deviation of the vertical velocity of the first state, m/s.
+        memory: for the equations and the covariances.
 
     Returns:
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
-    state, common = _first_guess(rot, imu, radars), np.zeros((len(radars), 4 if radars[0].common else 0))
+    state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), 4 if radars[0].common else 0))
+    found = _Equations.of(len(state.rot), common.size, memory)
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not common.size
-        found = _equations(state, imu, radars, common, rot, vertical, robust=robust)
+        weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
-        state, common = state.moved(step), np.clip(common + change.reshape(common.shape), -0.5, 0.5)
-        del found  # it is kilobytes for each state, and the next one is made before it goes
+        common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
+        state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
-    found = _equations(state, imu, radars, common, rot, vertical)
+    weights = _fill(found, state, imu, radars, common, rot, vertical)
     _, _, cov, spread, own = _solved(found)
     # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
-    for n in range(len(cov) - 2, -1, -1):
-        gain = matmul(cov[n], found.above[n])
-        cov[n] += matmul(gain, cov[n + 1], gain.T)
+    for part in memory.blocks(len(cov) - 1, AT_ONCE, -1):
+        for n in range(part.stop - 1, part.start - 1, -1):
+            gain = matmul(cov[n], found.above[n])
+            cov[n] += matmul(gain, cov[n + 1], gain.T)
     if not common.size:
-        return state._replace(cov=cov), found.weights, None
+        return state._replace(cov=cov), weights, None
     sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
     # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
     # them is wrong is as uncertain. A rig that stands still shows none.
@@ -168,23 +176,23 @@ def smooth(
     birge = of_kind[0] / np.maximum(of_kind[1], 1.0)
     wider = np.tile(np.sqrt(np.maximum(birge, 1.0)), len(radars))
     own = own * np.outer(wider, wider)
-    for part in blocks(len(cov), AT_ONCE):
+    for part in memory.blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
     is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
     settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
     errors = Common(common, sigma.reshape(common.shape), is_wrong, float(birge.max()), settled)
-    return state._replace(cov=cov), found.weights, errors
+    return state._replace(cov=cov), weights, errors
 
 
-def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities]) -> Smoothed:
+def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], memory: Memory) -> Smoothed:
     count = len(imu.seconds) + 1
-    rots = np.empty((count, 3, 3))
+    rots, *biases = (memory.zeros(count, *shape) for shape in ((3, 3), (3,), (3,)))
     rots[0] = rot
     for n in range(count - 1):
         rots[n + 1] = matmul(rots[n], imu.rot[n])
-    vel, zeros = np.zeros((count, 3)), np.zeros((count, 3))
+    vel = np.zeros((count, 3))
     at = np.concatenate([each.at[each.known] for each in radars])
     if len(at):
         # Of the first radar, from which the others are some metres away.
@@ -198,7 +206,7 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelo
         order = np.argsort(at, kind="stable")
         vel = sampled(np.arange(count), at[order], own[order])
     pos = np.concatenate([np.zeros((1, 3)), np.cumsum(vel[:-1] * imu.seconds[:, None], axis=0)])
-    return Smoothed(rots, vel, pos, zeros, zeros, np.zeros((0, 15, 15)), np.zeros(count))
+    return Smoothed._make([rots, memory.hold(vel), memory.hold(pos), *biases, np.zeros((0, 15, 15)), np.zeros(count)])
 
 
 class _Equations(NamedTuple):
@@ -207,7 +215,7 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
-        weights: of the velocities of each radar, f8 (M,).
+        memory: that holds them.
     """
 
     diagonal: np.ndarray
@@ -216,10 +224,17 @@ class _Equations(NamedTuple):
     corner: np.ndarray
     right: np.ndarray
     below: np.ndarray
-    weights: list[np.ndarray]
+    memory: Memory
+
+    @staticmethod
+    def of(count: int, size: int, memory: Memory) -> _Equations:
+        """Room for the equations of some states and common errors."""
+        shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
+        return _Equations(*(memory.zeros(*shape) for shape in shapes), memory)
 
 
-def _equations(
+def _fill(
+    found: _Equations,
     state: Smoothed,
     imu: Preintegrated,
     radars: Sequence[RadarVelocities],
@@ -228,24 +243,24 @@ def _equations(
     vertical: float,
     *,
     robust: bool = True,
-) -> _Equations:
-    count, size = len(state.rot), common.size
-    diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
-    for part in blocks(count - 1, AT_ONCE):
+) -> list[np.ndarray]:
+    """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
+    diagonal, above, border, corner, right, below, memory = found
+    diagonal[0] = right[0] = border[0] = corner[:] = below[:] = 0
+    for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
         own_state = Smoothed(*(each[around] for each in state))
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
         weighted = matmul(np.swapaxes(before, 1, 2), information)
+        diagonal[later] = right[later] = border[later] = 0
         above[part] = matmul(weighted, after)
         _add(diagonal[part], right[part], weighted, before, residual)
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
-    found = _Equations(diagonal, above, np.zeros((count, 15, size)), np.zeros((size, size)), right, np.zeros(size), [])
-    for number, radar in enumerate(radars):
-        found.weights.append(_add_velocities(found, state, radar, number, common[number], robust=robust))
-    if size:
+    weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
+    if common.size:
         precision = _precision(radars, common * robust)
-        found.corner[range(size), range(size)] += precision
-        found.below[:] -= precision * common.ravel()
+        corner[range(common.size), range(common.size)] += precision
+        below[:] -= precision * common.ravel()
 
     # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
     known_first = np.diag(
@@ -257,7 +272,7 @@ def _equations(
     turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
     right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
-    return found
+    return weights
 
 
 def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndarray:
@@ -270,31 +285,31 @@ def _add_velocities(
     found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray, *, robust: bool
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
-    into, rotation = np.swapaxes(state.rot[radar.at], 1, 2), radar.rotation.T
-    own = np.einsum("nij,nj->ni", into, state.vel[radar.at])
-    predicted = matmul(own + np.cross(radar.avel - state.gyro_bias[radar.at], radar.arm), radar.rotation)
-    error, changed = predicted - radar.vel, rotation
-    if len(common):
-        change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
-        error, changed = error + matmul(predicted, change.T), rotation + matmul(change, rotation)
-    weight = radar.known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / OUTLIER**2)
-    weight = weight if robust else radar.known.astype("f8")
-    columns = slice(4 * number, 4 * number + 4)
-    for part in blocks(len(error), AT_ONCE):
-        jacobian, at = np.zeros((part.stop - part.start, 3, 15)), radar.at[part]
-        jacobian[..., :3], jacobian[..., 3:6] = matmul(changed, skew(own[part])), matmul(changed, into[part])
+    weights, columns = radar.known.astype("f8"), slice(4 * number, 4 * number + 4)
+    for part in found.memory.blocks(len(weights), AT_ONCE):
+        at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
+        into = np.swapaxes(state.rot[at], 1, 2)
+        own = np.einsum("nij,nj->ni", into, state.vel[at])
+        predicted = matmul(own + np.cross(radar.avel[part] - state.gyro_bias[at], radar.arm), radar.rotation)
+        error = predicted - radar.vel[part]
+        if len(common):
+            change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
+            error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
+        if robust:
+            weights[part] /= 1 + np.einsum("ni,nij,nj->n", error, information, error) / OUTLIER**2
+        jacobian, information = np.zeros((len(at), 3, 15)), information * weights[part, None, None]
+        jacobian[..., :3], jacobian[..., 3:6] = matmul(changed, skew(own)), matmul(changed, into)
         jacobian[..., 9:12] = matmul(changed, skew(radar.arm))
-        information = radar.information[part] * weight[part, None, None]
         weighted = matmul(np.swapaxes(jacobian, 1, 2), information)
         found.diagonal[at] += matmul(weighted, jacobian)
-        found.right[at] -= np.einsum("nij,nj->ni", weighted, error[part])
+        found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
-            slopes = np.concatenate([predicted[part, :, None], -skew(predicted[part])], axis=2)
+            slopes = np.concatenate([predicted[..., None], -skew(predicted)], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
             found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
-            found.below[columns] -= np.einsum("nij,nj->i", weighted, error[part])
-    return np.asarray(weight)
+            found.below[columns] -= np.einsum("nij,nj->i", weighted, error)
+    return weights
 
 
 def _add(
@@ -345,26 +360,29 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
         The states, f8 (N, 15), and the common errors, f8 (B,); inverses of the pivots, in place of the diagonal; how
         the states follow the common errors, f8 (N, 15, B), and the covariance of these, f8 (B, B).
     """
-    inverses, above = found.diagonal, found.above
+    inverses, above, memory = found.diagonal, found.above, found.memory
     inverses[0] = inv(inverses[0])
-    for n in range(1, len(inverses)):
-        gain = matmul(above[n - 1].T, inverses[n - 1])
-        inverses[n] = inv(inverses[n] - matmul(gain, above[n - 1]))
+    for part in memory.blocks(len(above), AT_ONCE):
+        for n in range(part.start, part.stop):
+            gain = matmul(above[n].T, inverses[n])
+            inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
     if not found.below.size:
-        return _substituted(inverses, above, found.right), found.below, inverses, found.border, found.corner
-    solved = _substituted(inverses, above, np.concatenate([found.right[..., None], found.border], axis=2))
+        return _substituted(inverses, above, found.right, memory), found.below, inverses, found.border, found.corner
+    sides = np.concatenate([found.right[..., None], found.border], axis=2)
+    solved = _substituted(inverses, above, sides, memory)
     solution, spread = solved[..., 0], solved[..., 1:]
     cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
     common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
 
 
-def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of a block tridiagonal system, of the inverses of its pivots, for a right side or several."""
-    solution = right.copy()
-    for n in range(1, len(right)):
-        solution[n] -= matmul(matmul(above[n - 1].T, inverses[n - 1]), solution[n - 1])
-    solution[-1] = matmul(inverses[-1], solution[-1])
-    for n in range(len(right) - 2, -1, -1):
-        solution[n] = matmul(inverses[n], solution[n] - matmul(above[n], solution[n + 1]))
-    return solution
+def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray, memory: Memory) -> np.ndarray:
+    """The solution of a block tridiagonal system, of the inverses of its pivots, in place of one or several sides."""
+    for part in memory.blocks(len(above), AT_ONCE):
+        for n in range(part.start, part.stop):
+            right[n + 1] -= matmul(matmul(above[n].T, inverses[n]), right[n])
+    right[-1] = matmul(inverses[-1], right[-1])
+    for part in memory.blocks(len(above), AT_ONCE, -1):
+        for n in range(part.stop - 1, part.start - 1, -1):
+            right[n] = matmul(inverses[n], right[n] - matmul(above[n], right[n + 1]))
+    return right

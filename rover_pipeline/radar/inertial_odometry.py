@@ -9,7 +9,7 @@ The body frame is that of the rig, with its origin at the IMU. The world is leve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
-from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
@@ -46,7 +46,7 @@ def radar_odom(
     sidecar: str | None = None,
     radar: str | None = None,
     several: bool = False,
-) -> tuple[dict[str, np.ndarray], Inspection]:
+) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """States of the radar at its times.
 
     The world is level, with its origin and its heading at the first frame.
@@ -59,9 +59,9 @@ def radar_odom(
         sidecar, radar: `radar.json` and the radar's `meta.json`, which say how long a frame lasts.
         several: whether the rig has further radars.
 
-    Returns:
-        The channels of the table, and where there are several radars `vel_cov`. `valid` = 0 where velocity or tilt are
-        not known well enough, and before and after the measurements of the IMU.
+    Yields:
+        The channels of the table, and where there are several radars `vel_cov`; then an inspection. `valid` = 0 where
+        velocity or tilt are not known well enough, and before and after the measurements of the IMU.
     """
     mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
@@ -72,8 +72,8 @@ def radar_odom(
     acc, avel = (matmul(values[good].astype("f8"), imu_mount.rotation.T) for values in (imu_acc, imu_avel))
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
     in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
-    if in_g:
-        acc = acc * GRAVITY
+    memory = recording.memory()
+    acc, avel = memory.hold(acc * GRAVITY if in_g else acc), memory.hold(avel)
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -86,16 +86,17 @@ def radar_odom(
     outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
     if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further)
-    channels = _channels(result, (mount, imu_mount), -frame.middle)
-    valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
+    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further, memory)
     believed = [int((weight > 0.5).sum()) for weight in result.weights]
     known = [int(each.known.sum()) for each in (own, *further)]
     counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
     used, doubts = map(sum, zip(*counts.values(), strict=True))
-    contradicted = doubts > TUNING.contradicted * max(used + doubts, 1)
-    if contradicted:
-        valid[:] = False
+    contradicted, valid = doubts > TUNING.contradicted * max(used + doubts, 1), np.zeros(recording.count, "u1")
+    for part, channels in _channels(result, (mount, imu_mount), -frame.middle, memory):
+        valid[part] = result.valid[part] & np.isfinite(channels["pos"]).all(axis=1) & (not contradicted)
+        if several:  # of which none may have velocities
+            channels.setdefault("vel_cov", np.full((len(channels["pos"]), 3, 3), np.nan, "f4"))
+        yield {**channels, "valid": valid[part]}
     measured: dict[str, Any] = {
         "velocities_used": counts["radar"][0],
         "velocities_doubted": counts["radar"][1],
@@ -120,12 +121,10 @@ def radar_odom(
         recorded = other.texts.get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
-    if several:  # of which none may have velocities
-        channels.setdefault("vel_cov", np.full((recording.count, 3, 3), np.nan, "f4"))
     if result.common is not None:
         measured |= _of_each(counts, result.common)
         warnings += _contradictions(outside, [*radars], result.common)
-    return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings, notes=notes)
+    yield Inspection(measured, warnings, notes=notes)
 
 
 def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
@@ -261,6 +260,7 @@ def estimate(
     mounts: tuple[Mount, Mount],
     options: RadarOdometryOptions,
     others: Sequence[Measured] = (),
+    memory: Memory = IN_MEMORY,
 ) -> Estimate:
     """The motion at the instants of velocities.
 
@@ -269,13 +269,14 @@ def estimate(
         imu_ts: f8 (M,), s; acc, avel: f8 (M, 3), m/s2 with gravity and rad/s, in the rig's frame.
         mounts: of the radar and the IMU.
         others: velocities of further radars.
+        memory: for what is kept of each state, and its covariances.
     """
     count, radars = len(ts), [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
         return Estimate(Smoothed.unknown(count), unknown, unknown, np.zeros(count, bool), unknown[:, 0], weights)
     nodes = _instants(radars)
-    imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise))
+    imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise), memory)
     force, rates = sampled(nodes, imu_ts, acc), sampled(nodes, imu_ts, avel)
     near = acc[np.abs(imu_ts - ts[0]) <= TUNING.first_tilt_s]
     up = near.mean(axis=0) if len(near) else np.array([0.0, 0.0, 1.0])
@@ -285,12 +286,14 @@ def estimate(
         step = np.minimum(imu.longest, imu.seconds)
         imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
     swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
-    factors = [_as_factor(each, nodes, rates, mounts[1], swing) for each, swing in zip(radars, swings, strict=True)]
+    factors = [
+        _as_factor(each, nodes, rates, mounts[1], swing, memory) for each, swing in zip(radars, swings, strict=True)
+    ]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = vertical_sigma(vel, options.vertical, options.pitch)
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
     sees = max(float(each.information[:, 2, 2].max(initial=0.0)) for each in factors) * prior**2 > 1
-    motion, weights, common = smooth(first, imu, factors, *([] if sees else [prior]))
+    motion, weights, common = smooth(first, imu, factors, 1e3 if sees else prior, memory)
     at, longest = factors[0].at, imu.longest
     if others:
         motion = Smoothed._make([*(each[at] for each in motion[:-1]), weights[0]])
@@ -298,15 +301,15 @@ def estimate(
         longest = np.maximum.reduceat(longest[: at[-1]], at[:-1])
     motion = motion._replace(weight=weights[0])
     # The heading drifts, and with it the velocity in the world. The radar measures the velocity in its own frame.
-    into = np.swapaxes(motion.rot, 1, 2)
-    sigma = np.empty(count)
-    for part in blocks(count, AT_ONCE):
-        change = np.concatenate([skew(np.einsum("nij,nj->ni", into[part], motion.vel[part])), into[part]], axis=2)
-        own = matmul(change, motion.cov[part, :6, :6], np.swapaxes(change, 1, 2))
+    sigma, tilt = np.empty(count), np.empty(count)
+    for part in memory.blocks(count, AT_ONCE):
+        into, cov = np.swapaxes(motion.rot[part], 1, 2), motion.cov[part, :6, :6]
+        change = np.concatenate([skew(np.einsum("nij,nj->ni", into, motion.vel[part])), into], axis=2)
+        own = matmul(change, cov, np.swapaxes(change, 1, 2))
         sigma[part] = np.sqrt(np.maximum(eigvalsh(own)[:, -1], 0))
-    # The variance of the tilt is that of the rotation but for the part about the vertical.
-    vertical, turns = motion.rot[:, 2], motion.cov[:, :3, :3]
-    tilt = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
+        # The variance of the tilt is that of the rotation but for the part about the vertical.
+        vertical, turns = motion.rot[part, 2], cov[:, :3, :3]
+        tilt[part] = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
     valid = np.full(count, common is None or common.settled)
     valid &= (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
@@ -340,7 +343,7 @@ def _swing(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
 
 
 def _as_factor(
-    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None
+    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None, memory: Memory
 ) -> RadarVelocities:
     """The velocities of a radar in the factor graph.
 
@@ -363,50 +366,55 @@ def _as_factor(
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
-    measured, information = without_prior(cov, radar.vel, vertical)
+    measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
+    for part in memory.blocks(len(at), AT_ONCE):
+        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part])
     arm = radar.mount.translation - imu.translation
     return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates[at], common)
 
 
-def _channels(result: Estimate, mounts: tuple[Mount, Mount], early: float) -> dict[str, np.ndarray]:
-    """The channels of the table, of the radar, at instants `early` seconds after those of the states.
+def _channels(
+    result: Estimate, mounts: tuple[Mount, Mount], early: float, memory: Memory = IN_MEMORY
+) -> Iterator[tuple[slice, dict[str, np.ndarray]]]:
+    """Ranges of states, and the channels of the table, of the radar, at instants `early` seconds after theirs.
 
     Args:
         mounts: of the radar and the IMU.
     """
-    motion, (radar, imu) = result.motion, mounts
-    turn = result.avel - motion.gyro_bias
+    (radar, imu), origin, into = mounts, None, mounts[0].rotation.T
     arm = radar.translation - imu.translation
-    swing = np.cross(turn, arm)
-    acc = _rotated(motion.rot, result.force - motion.acc_bias + np.cross(turn, swing)) - [0.0, 0.0, GRAVITY]
-    vel = motion.vel + _rotated(motion.rot, swing)
-    # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
-    pos = motion.pos + _rotated(motion.rot, np.broadcast_to(arm, turn.shape)) + vel * early + 0.5 * acc * early**2
-    rot = np.full_like(motion.rot, np.nan)
-    known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
-    rot[known] = matmul(motion.rot[known], exp(turn[known] * early), radar.rotation)
-    origin = pos[known][0] if known.any() else np.zeros(3)
-    into, cov = radar.rotation.T, np.empty((len(pos), 6, 6), "f4")
-    for part in blocks(len(pos), AT_ONCE):
-        change = np.zeros((part.stop - part.start, 6, 15))
+    for part in memory.blocks(len(result.sigma), AT_ONCE):
+        motion = Smoothed._make([each[part] for each in result.motion])
+        turn = result.avel[part] - motion.gyro_bias
+        swing = np.cross(turn, arm)
+        force = result.force[part] - motion.acc_bias + np.cross(turn, swing)
+        acc = _rotated(motion.rot, force) - [0.0, 0.0, GRAVITY]
+        vel = motion.vel + _rotated(motion.rot, swing)
+        # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
+        pos = motion.pos + _rotated(motion.rot, np.broadcast_to(arm, turn.shape)) + vel * early + 0.5 * acc * early**2
+        rot = np.full_like(motion.rot, np.nan)
+        known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
+        rot[known] = matmul(motion.rot[known], exp(turn[known] * early), radar.rotation)
+        if origin is None and known.any():  # nothing is known of states before
+            origin = pos[known][0]
+        change = np.zeros((len(pos), 6, 15))
         # A turn of the rig moves the radar, which is at the end of an arm.
         change[:, :3, :3] = matmul(-into, skew(arm))
-        change[:, :3, 6:9] = matmul(into, np.swapaxes(motion.rot[part], 1, 2))
+        change[:, :3, 6:9] = matmul(into, np.swapaxes(motion.rot, 1, 2))
         change[:, 3:, :3] = into
-        cov[part] = matmul(change, motion.cov[part], np.swapaxes(change, 1, 2))
-    channels = {
-        "pos": pos - origin,
-        "rot": rot,
-        "vel": vel + acc * early,
-        "acc": acc,
-        "avel": matmul(turn, radar.rotation),
-        "inliers": motion.weight.astype("f4"),
-        "cov": cov,
-    }
-    if result.common is not None:
-        swing = matmul(radar.rotation.T, result.swing, radar.rotation)
-        channels["vel_cov"] = (_velocity_cov(motion, radar, arm, result.common) + swing).astype("f4")
-    return channels
+        channels = {
+            "pos": pos - (0.0 if origin is None else origin),
+            "rot": rot,
+            "vel": vel + acc * early,
+            "acc": acc,
+            "avel": matmul(turn, radar.rotation),
+            "inliers": motion.weight.astype("f4"),
+            "cov": matmul(change, motion.cov, np.swapaxes(change, 1, 2)).astype("f4"),
+        }
+        if result.common is not None:
+            swing = matmul(radar.rotation.T, result.swing, radar.rotation)
+            channels["vel_cov"] = (_velocity_cov(motion, radar, arm, result.common) + swing).astype("f4")
+        yield part, channels
 
 
 def _velocity_cov(motion: Smoothed, radar: Mount, arm: np.ndarray, common: Common) -> np.ndarray:
@@ -415,17 +423,12 @@ def _velocity_cov(motion: Smoothed, radar: Mount, arm: np.ndarray, common: Commo
     States are those of a radar that is mounted as `rig` says. Where this seems to be wrong, the velocity in the frame
     of the real radar is off by as much.
     """
-    cov, turn = np.empty((len(motion.vel), 3, 3)), common.errors[0, 1:] * common.is_wrong[0]
-    for part in blocks(len(cov), AT_ONCE):
-        into = np.swapaxes(motion.rot[part], 1, 2)
-        own = np.einsum("nij,nj->ni", into, motion.vel[part])
-        swing = np.broadcast_to(skew(arm[None]), (len(own), 3, 3))
-        change = matmul(radar.rotation.T, np.concatenate([skew(own), into, swing], axis=2))
-        chosen = np.r_[0:6, 9:12]
-        off = np.cross(turn, matmul(own, radar.rotation))
-        found = matmul(change, motion.cov[part][:, chosen][:, :, chosen], np.swapaxes(change, 1, 2))
-        cov[part] = found + np.einsum("ni,nj->nij", off, off)
-    return cov
+    turn, into = common.errors[0, 1:] * common.is_wrong[0], np.swapaxes(motion.rot, 1, 2)
+    own, swing = np.einsum("nij,nj->ni", into, motion.vel), np.broadcast_to(skew(arm[None]), motion.rot.shape)
+    change = matmul(radar.rotation.T, np.concatenate([skew(own), into, swing], axis=2))
+    chosen, off = np.r_[0:6, 9:12], np.cross(turn, matmul(own, radar.rotation))
+    found = matmul(change, motion.cov[:, chosen][:, :, chosen], np.swapaxes(change, 1, 2))
+    return np.asarray(found + np.einsum("ni,nj->nij", off, off))
 
 
 def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:

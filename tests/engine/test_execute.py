@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -211,6 +212,54 @@ def test_a_step_on_the_whole_recording_processes_its_segments_in_parallel(thread
     assert np.flatnonzero(read(trace, "valid") == 0).tolist() == [2, 4]
     assert provenance(trace)["measured"] == {"segments": 3} and provenance(trace)["notes"] == ["3 segments"]
     assert (trace / "_toy" / "segments.txt").read_text() == "3\n"
+
+
+def test_a_step_that_gives_ranges_of_frames_one_by_one_gives_the_bytes_of_one_that_gives_all_at_once(
+    trace: Path,
+) -> None:
+    found = {}
+    for frames in (1000, 4, 1):
+        assert run("one_by_one", trace, frames=frames).invalid == 2
+        found[frames] = {name: read(trace, name).tobytes() for name in ("energy", "valid", "ts")}
+        assert provenance(trace)["measured"] == {"count": 9} and provenance(trace)["notes"] == ["all frames are done"]
+    assert found[1] == found[4] == found[1000]
+    assert read(trace, "energy").tolist() == [np.square(frame, dtype="f8").mean() for frame in iq(trace)]
+
+
+def test_a_step_that_forgets_a_frame_leaves_the_older_result(trace: Path) -> None:
+    run("one_by_one", trace)
+    before = snapshot(trace / "_toy")
+    with pytest.raises(RoverError, match=r"gave 8 of 9 frames"):
+        run("one_by_one", trace, forgets=True)
+    assert snapshot(trace / "_toy") == before
+
+
+def test_arrays_on_disk_keep_their_values_and_are_not_held_in_memory(tmp_path: Path) -> None:
+    """In a process of its own, whose memory is counted by the system."""
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from rover_pipeline.engine.shared import OnDisk
+from rover_pipeline.numerics.blocks import Memory
+
+def peak():
+    return int(dict(line.split(":", 1) for line in open("/proc/self/status"))["VmHWM"].split()[0]) / 1024
+
+memory = Memory() if sys.argv[1] == "memory" else OnDisk(Path(sys.argv[1]))
+before, values = peak(), memory.zeros(8_000_000)
+for part in memory.blocks(len(values), 100_000):
+    values[part] = np.arange(part.start, part.stop)
+for part in memory.blocks(len(values), 100_000, -1):
+    assert (values[part] == np.arange(part.start, part.stop)).all()
+print(peak() - before)
+"""
+    grown = [
+        float(subprocess.run([sys.executable, "-c", code, place], stdout=subprocess.PIPE, check=True).stdout)
+        for place in ("memory", str(tmp_path))
+    ]
+    assert grown[0] > 60 and grown[1] < 10  # MiB, of 61
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_step_on_other_times_obeys_the_contract(trace: Path) -> None:

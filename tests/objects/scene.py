@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -56,11 +57,13 @@ class Watched(NamedTuple):
 
     def objects(self, **options: Any) -> tuple[dict[str, np.ndarray], Inspection]:
         """What `_objects` holds."""
-        return objects(
-            cast(Recording, self.sweeps),
-            metadata=json.dumps(ouster.metadata(BEAMS, COLUMNS, 10)),
-            odometry=self.odometry,
-            options=ObjectsOptions.model_validate(options),
+        return joined(
+            objects(
+                cast(Recording, self.sweeps),
+                metadata=json.dumps(ouster.metadata(BEAMS, COLUMNS, 10)),
+                odometry=self.odometry,
+                options=ObjectsOptions.model_validate(options),
+            )
         )
 
     def as_points(self) -> tuple[Sweeps, str]:
@@ -83,11 +86,13 @@ class Watched(NamedTuple):
     def objects_of_points(self, **options: Any) -> tuple[dict[str, np.ndarray], Inspection]:
         """What `_objects` holds where the lidar sends points."""
         sweeps, metadata = self.as_points()
-        return objects(
-            cast(Recording, sweeps),
-            metadata=metadata,
-            odometry=self.odometry,
-            options=ObjectsOptions.model_validate(options),
+        return joined(
+            objects(
+                cast(Recording, sweeps),
+                metadata=metadata,
+                odometry=self.odometry,
+                options=ObjectsOptions.model_validate(options),
+            )
         )
 
     def score(self, found: dict[str, np.ndarray], least: int = 20) -> Score:
@@ -97,6 +102,12 @@ class Watched(NamedTuple):
             listed = {int(number): centre[row, :2] for row, number in enumerate(track) if number >= 0}
             frames.append((dict(enumerate(places[:, :2])), listed, set(np.flatnonzero(hits >= least).tolist())))
         return clear_mot(frames)
+
+
+def joined(parts: Iterable[Any]) -> tuple[dict[str, np.ndarray], Inspection]:
+    """The channels that a step yields for ranges of frames, and the inspection after them."""
+    *ranges, inspection = parts
+    return {name: np.concatenate([each[name] for each in ranges]) for name in ranges[0]}, inspection
 
 
 def watch(parts: list[Part], bodies: tuple[Body, ...], path: ClosedPath, speed: float, count: int = 36) -> Watched:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.engine.shared import OnDisk
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.preintegration import ImuNoise, preintegrate
+from rover_pipeline.kinematics.preintegration import AT_ONCE, ImuNoise, preintegrate
+from rover_pipeline.numerics.blocks import Memory
 from rover_pipeline.odometry import level
 from rover_pipeline.radar.inertial_odometry import Estimate, estimate, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
@@ -105,6 +107,21 @@ def _heading(found: Estimate, rig: object, ts: np.ndarray) -> np.ndarray:
     rot = rig.motion.at(ts[:1]).rot[0]  # type: ignore[attr-defined]
     angle = Rotation.from_matrix(found.motion.rot[0] @ rot.T).as_euler("zyx")[0]
     return np.asarray(Rotation.from_euler("z", angle).as_matrix())
+
+
+def test_equations_that_are_held_on_disk_give_the_same_bytes(tmp_path: Path) -> None:
+    rng, ts, imu_ts = np.random.default_rng(5), np.arange(0.3, 60, 0.1), np.arange(0.1, 60.1, 0.05)
+    vel, cov = rng.normal(0, 0.1, (len(ts), 3)), np.tile(np.eye(3) * 0.1**2, (len(ts), 1, 1))
+    acc, avel = rng.normal(0, 0.1, (2, len(imu_ts), 3)) - np.stack([[GRAVITY], [0 * GRAVITY]])
+    mounts = MOUNTS["radar"], MOUNTS["imu"]
+    assert len(ts) > AT_ONCE  # more than one block
+    held, disk = (
+        estimate(ts, vel, cov, imu_ts, acc, avel, mounts, OPTIONS, memory=memory)
+        for memory in (Memory(), OnDisk(tmp_path))
+    )
+    for one, other in zip([*held.motion, held.sigma, held.valid], [*disk.motion, disk.sigma, disk.valid], strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert held.valid.any()
 
 
 def test_without_velocities_or_without_the_imu_nothing_is_valid() -> None:

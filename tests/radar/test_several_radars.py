@@ -51,7 +51,9 @@ def driven(seed: int, radars: dict[str, Measured], rig: Rig) -> tuple[Estimate, 
     mounts = first.mount, rig.mounts["imu"]
     found = estimate(*first[:3], imu_ts, acc, avel, mounts, OPTIONS, others)
     states = rig.mounted(next(iter(radars))).at(first.ts)
-    return found, _channels(found, mounts, 0.0), np.einsum("nji,nj->ni", states.rot, states.vel)
+    parts = [channels for _, channels in _channels(found, mounts, 0.0)]
+    channels = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return found, channels, np.einsum("nji,nj->ni", states.rot, states.vel)
 
 
 def readings(rig: Rig, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
