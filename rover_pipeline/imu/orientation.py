@@ -17,8 +17,8 @@ from rover_pipeline.kinematics.preintegration import sampled
 
 #: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts. Tuned: by hand.
 _AVERAGING_S = 10.0
-#: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
-#: Tuned: by hand.
+#: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
+#: damaged. Schedule.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
 #: No IMU samples faster than this, s: the fastest of data sheets gives 32,000 a second. VQF would end the process.
 #: Tuned: data sheets of IMUs.

@@ -15,19 +15,15 @@ from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import COLUMNS, NO_POINTS, Sweep
-from rover_pipeline.odometry.registration.cross_validation import cross_validate
+from rover_pipeline.odometry.registration.cross_validation import BLOCK, SIGNIFICANT, cross_validate
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Number of sweeps that are tested, which are those of the stretch with the longest path; the smallest number that is
-#: enough; and how many next to one another have the same errors. Tuned: by hand.
-_SWEEPS, _MIN_SWEEPS, _BLOCK = 40, 10, 5
-#: Share of the motion that points must hold, beyond two deviations, before the user is warned. Tuned: by hand.
+#: Number of sweeps that are tested, which are those of the stretch with the longest path, and the smallest number that
+#: is enough. Tuned: by hand.
+_SWEEPS, _MIN_SWEEPS = 40, 10
+#: Share of the motion that points must hold, beyond its error, before the user is warned. Tuned: by hand.
 _WARNED = 0.3
-#: Smallest bend of the parabola through costs, in its standard deviations. It is 4 to 27 in simulated worlds, more than
-#: 2 in 22 sweeps of a real car, and less where voxels are too large for a room, so that costs hardly change with the
-#: share. Tuned: simulated worlds, a car.
-_MIN_BEND = 2.0
 
 
 class Distortion(NamedTuple):
@@ -49,7 +45,7 @@ class Distortion(NamedTuple):
 
     def warnings(self) -> list[str]:
         """What to do about it; nothing where the points do not clearly show it."""
-        if not self.share - 2 * self.error > _WARNED:
+        if not self.share - SIGNIFICANT * self.error > _WARNED:
             return []
         return [
             f"the points hold about {self.share:.0%} of the motion within their sweeps, as those of a lidar that turns "
@@ -80,7 +76,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     undone, clockwise, counterclockwise = np.array(costs)
     # The parabola through the three mean costs is lowest at the share. Where it is not clearly bent, nothing is known.
     bend, bend_error = _mean(clockwise + counterclockwise - 2 * undone)
-    if not bend > _MIN_BEND * bend_error:
+    if not bend > SIGNIFICANT * bend_error:
         return None
     share, error = (value / (2 * bend) for value in _mean(counterclockwise - clockwise))
     return Distortion("clockwise" if share >= 0 else "counterclockwise", abs(share), error)
@@ -115,7 +111,7 @@ def rate_remarks(scans: ScanReader) -> list[str]:
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
     """The mean of values of neighbouring sweeps, f8 (sweep,), and its standard deviation."""
-    means = np.array([part.mean() for part in np.array_split(values, len(values) // _BLOCK)])
+    means = np.array([part.mean() for part in np.array_split(values, len(values) // BLOCK)])
     return float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
 
 

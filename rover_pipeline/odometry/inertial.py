@@ -26,8 +26,8 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
-#: Tuned: by hand.
-_MAX_RATE = 100.0
+#: Noise: data sheets of MEMS gyroscopes, whose full scale is 4,000 degrees a second at most (ISM330DHCX).
+_MAX_RATE = np.radians(4000.0)
 #: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
 _GRAVITY_RATIO = 1.6
 #: What the user reads where `odometry.world: gravity` is asked for in vain.

@@ -31,8 +31,6 @@ ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
 #: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
 _STEP, _SPAN = 0.1, 6
-#: Smallest number of seconds of known motion that up is found from. Tuned: by hand.
-_MIN_SECONDS = 2.0
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
 #: Tuned: by hand.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
@@ -214,8 +212,10 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
         ValueError: there are too few windows.
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    if (len(found.moved) + _SPAN) * _STEP < _MIN_SECONDS:
-        raise ValueError(f"there are less than {_MIN_SECONDS:.0f} s with valid poses and accelerations")
+    # Independent windows have to be more than unknowns.
+    needed = _SPAN * (1 + found.design.shape[2] // 3)
+    if len(found.moved) < needed:
+        raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
     return _fit(found, 1.0), _fit(found, -1.0)
 
 

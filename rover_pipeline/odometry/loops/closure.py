@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
-from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
+from rover_pipeline.odometry.gaps import MAX_BRIDGED
+from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -36,20 +39,11 @@ _MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
 _MAX_DRIFT = 20.0
 #: Distance at which a rotation moves a point as much as the drift of the position does, metres. Tuned: by hand.
 _LEVER_ARM = 5.0
-#: Smallest number of walls that two visits must share. Tuned: by hand.
-_MIN_WALLS = 60
-#: Largest root mean square distance of the planes of two visits, metres, unless the options name one. Tuned: by hand.
-_MAX_RESIDUAL = 0.03
 #: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
 _MATCH_ERROR = 0.003, 0.0005
-#: Squared Mahalanobis distance that one in a thousand of correct matches exceeds.
-#: Noise: chi square, 6 degrees of freedom.
-_CHI_SQUARE = 22.5
 #: Standard deviation that a frame whose sweep is not usable adds to the path, and the largest one of others, metres.
 #: Tuned: by hand.
 _UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
-#: Longest time between poses that the lidar's motion is interpolated across, seconds. Tuned: by hand.
-_MAX_GAP = 0.5
 
 #: The sweeps of some frames, given their numbers.
 SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
@@ -128,7 +122,7 @@ def close_loops(
     path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
     variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
     candidates = _find_candidates(pos, path, variances, options)
-    motion = Trajectory(times, state, usable, max_gap=_MAX_GAP)
+    motion = Trajectory(times, state, usable, max_gap=MAX_BRIDGED)
     matching = _CandidateMatching(sweeps, motion, keyframes, pos, candidates, options.voxels)
     ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
@@ -230,8 +224,8 @@ def plausible(
         loop
         for loop in loops
         if loop.match.inliers >= options.loop_inliers
-        and loop.match.walls >= _MIN_WALLS
-        and loop.match.residual <= (options.max_residual or _MAX_RESIDUAL)
+        and loop.match.walls >= MIN_WALLS
+        and loop.match.residual <= (options.max_residual or np.inf)
         and np.linalg.norm(loop.match.shift, axis=0) <= bounds[loop.first, loop.second][0]
         and np.linalg.norm(log(loop.match.rotation[None])[0], axis=0) <= bounds[loop.first, loop.second][1]
     ]
@@ -262,7 +256,7 @@ def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
 def reveals_drift(matched: Match, minimum: float) -> bool:
     """Whether a match moves a visit by more than `minimum`, metres, and by more than its own error explains."""
     motion = np.concatenate([matched.shift, log(matched.rotation[None])[0]])
-    significant = matmul(motion, solve(_covariance(matched), motion)) > _CHI_SQUARE
+    significant = matmul(motion, solve(_covariance(matched), motion)) > chdtri(len(motion), FALSE_ALARM)
     return bool(significant) and _size(matched.shift, matched.rotation) > minimum
 
 

@@ -18,7 +18,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, FINEST_GATE, align, plane_distances
+from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, align, plane_distances
+from rover_pipeline.odometry.registration.point_to_plane import GATE
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -30,8 +31,8 @@ _CELL, _VIEW = 0.2, 40.0
 _ANGLE_STEP, _MAX_STEPS = np.radians(1.0), 8
 #: Largest vertical component of a wall's normal, and smallest one of a floor's. Tuned: by hand.
 _WALL, _FLOOR = 0.5, 0.9
-#: Smallest number of walls of a map that can be matched. Tuned: by hand.
-_MIN_WALLS = 6
+#: Smallest number of walls that two visits must share. Tuned: by hand.
+MIN_WALLS = 60
 #: Largest distance of a plane's centre from another plane at first, metres. Tuned: by hand.
 _GATE = 0.5
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
@@ -96,7 +97,7 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
         bound: largest correction of the position, metres.
         angle: largest correction of the rotation, radians.
     """
-    if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
+    if min(len(second.walls), len(first.walls)) < MIN_WALLS:
         return None
     best = _aligned(first, second, _UNMOVED, bound, angle)
     if bound > _GATE / 2:
@@ -170,5 +171,5 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
 
 def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:
     """How many planes lie on planes of the other map, and the sum of their squared distances, m2."""
-    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, FINEST_GATE, CENTRE_NOISE)
+    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, GATE, CENTRE_NOISE)
     return int(statistics.inliers), statistics.squared_distances

@@ -34,8 +34,10 @@ from rover_pipeline.odometry.surfels import SurfelMap
 if TYPE_CHECKING:
     from rover_pipeline.odometry.other_lidars import OtherLidar
 
-#: Largest number of consecutive sweeps that are in the same of the two maps. Tuned: by hand.
-_BLOCK = 5
+#: Largest number of consecutive sweeps that are in the same of the two maps: half a second of most lidars. Errors
+#: between maps add up as in a random walk: over the two seconds over which a pose has to be right, so many.
+#: Tuned: by hand.
+BLOCK, BLOCKS = 5, 4
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
@@ -45,7 +47,7 @@ _WIDE = 0.22
 #: Noise: two real drives.
 _TILT = 0.13
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
-_SIGNIFICANT = 2.0
+SIGNIFICANT = 2.0
 #: Standard deviation of the rotation that `_move` expects, rad. Tuned: by hand.
 _TURN = 0.02
 #: Standard deviation of a sweep's position by its own points, m, above which more of them are worth their time. It is
@@ -109,7 +111,7 @@ class TwoMaps:
     count: int
 
     def __post_init__(self) -> None:
-        self.block = max(1, min(_BLOCK, self.count // 4))
+        self.block = max(1, min(BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
     def insert(self, number: int, rays: np.ndarray, fit: bool = True) -> None:
@@ -125,7 +127,7 @@ class TwoMaps:
 
         No more points may be inserted afterwards.
         """
-        return self.others(number) if self.count >= 2 * _BLOCK else self._whole
+        return self.others(number) if self.count >= 2 * BLOCK else self._whole
 
     @cached_property
     def _whole(self) -> SurfelMap:
@@ -290,8 +292,8 @@ def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
     differences = _differences(before, after)
     if not len(differences):
         return False
-    error = differences.std() / np.sqrt(max(len(differences) / _BLOCK, 1))
-    return bool(differences.mean() > _SIGNIFICANT * error)
+    error = differences.std() / np.sqrt(max(len(differences) / BLOCK, 1))
+    return bool(differences.mean() > SIGNIFICANT * error)
 
 
 def mean_cost(fits: Sequence[SweepFit]) -> float:
