@@ -236,17 +236,11 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     inverse = inv(root)
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     # The largest one of six directions is larger than this at random at the stated rate of false alarms.
-    values = np.where(values > -ndtri(FALSE_ALARM / 6) / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
+    first, last = _window(ts)
+    values = np.where(values > -ndtri(FALSE_ALARM / 6) / np.sqrt(PARTS * (last - first))[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
-
-
-def _number(ts: np.ndarray) -> np.ndarray:
-    """Number of frames within a second around each frame, i8 (frame,)."""
-    first, last = _window(ts)
-    number: np.ndarray = last - first
-    return number
 
 
 def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:

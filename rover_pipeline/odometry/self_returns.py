@@ -18,7 +18,7 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.ranges import CLIPPED
 
 #: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything. Tuned: by hand.
-SWEEPS, _MIN_SWEEPS = 32, 8
+SWEEPS, MIN_SWEEPS = 32, 8
 #: Largest distance of what belongs to the rig, mm. Tuned: by hand.
 _NEAR = 3000
 #: Largest change of a range that counts as the same, mm: twelve times the noise of a good lidar, four of a poor one.
@@ -62,7 +62,7 @@ def candidates(images: np.ndarray) -> np.ndarray | None:
         images: u2 (sweep, beam, column), mm, spread over a recording; 0 and 65535 = no return.
     """
     count = len(images)
-    if count < _MIN_SWEEPS:
+    if count < MIN_SWEEPS:
         return None
     ordered = np.sort(np.where(images == CLIPPED, 0, images), axis=0)
     first = int(np.ceil((1 - _MIN_RETURNED) * (count - 1)))

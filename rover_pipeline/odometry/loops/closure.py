@@ -7,8 +7,8 @@ another match agrees with it. A pose graph corrects the keyframes, and the traje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
-from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, LocalMap, Match, match
+from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, VIEW, LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -34,9 +34,6 @@ _VISITS = 2
 #: Correction that is allowed even without drift, metres and radians: the odometry is that uncertain at least.
 #: Tuned: by hand.
 _MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
-#: Largest drift that is searched for, metres. Local maps that are farther from one another have nothing in common.
-#: Tuned: by hand.
-_MAX_DRIFT = 20.0
 #: Distance at which a rotation moves a point as much as the drift of the position does, metres. Tuned: by hand.
 _LEVER_ARM = 5.0
 #: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
@@ -66,34 +63,26 @@ class Loop(NamedTuple):
     match: Match
 
 
-@dataclass
-class _CandidateMatching:
-    """Matches candidates. It is sent to other processes.
-
-    Attributes:
-        pos: f8 (K, 3), of the keyframes.
-        candidates: see `_find_candidates`.
-    """
-
-    sweeps: SweepSource
-    motion: Trajectory
-    keyframes: list[_Keyframe]
-    pos: np.ndarray
-    candidates: dict[tuple[int, int], tuple[float, float]]
-    voxels: tuple[float, ...]
-
-    def __call__(self, start: int, stop: int) -> list[Loop]:
-        """The candidates `start:stop` with their matches, which are not checked yet."""
-        loops = []
-        for (first, second), (metres, radians) in list(self.candidates.items())[start:stop]:
-            old, new = (
-                LocalMap(self.sweeps(self.keyframes[each].map_frames), self.motion, self.pos[second], self.voxels)
-                for each in (first, second)
-            )
-            matched = match(old, new, metres, radians)
-            if matched is not None:
-                loops.append(Loop(first, second, matched))
-        return loops
+def _matched(
+    sweeps: SweepSource,
+    motion: Trajectory,
+    keyframes: Sequence[_Keyframe],
+    pos: np.ndarray,
+    voxels: tuple[float, ...],
+    candidates: Mapping[tuple[int, int], tuple[float, float]],
+    start: int,
+    stop: int,
+) -> list[Loop]:
+    """The candidates `start:stop` with their matches, which are not checked yet; see `_find_candidates`."""
+    loops = []
+    for (first, second), (metres, radians) in list(candidates.items())[start:stop]:
+        old, new = (
+            LocalMap(sweeps(keyframes[each].map_frames), motion, pos[second], voxels) for each in (first, second)
+        )
+        matched = match(old, new, metres, radians)
+        if matched is not None:
+            loops.append(Loop(first, second, matched))
+    return loops
 
 
 def close_loops(
@@ -123,7 +112,7 @@ def close_loops(
     variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
     candidates = _find_candidates(pos, path, variances, options)
     motion = Trajectory(times, state, usable, max_gap=MAX_BRIDGED)
-    matching = _CandidateMatching(sweeps, motion, keyframes, pos, candidates, options.voxels)
+    matching = functools.partial(_matched, sweeps, motion, keyframes, pos, options.voxels, candidates)
     ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
     summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(candidates), "accepted": [], "largest": None}
@@ -199,7 +188,7 @@ def _find_candidates(
     for second in range(len(pos)):
         between = path[second] - path
         drift = options.loop_drift * between + 3 * np.sqrt(np.maximum(variances[second] - variances, 0.0))
-        drift = np.minimum(drift, _MAX_DRIFT)
+        drift = np.minimum(drift, VIEW / 2)  # local maps that are farther from one another have little in common
         distance = np.linalg.norm(pos - pos[second], axis=1)
         near = (between >= options.loop_apart) & (distance <= 1.5 * options.loop_spacing + drift)
         visits: list[int] = []

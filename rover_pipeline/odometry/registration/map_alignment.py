@@ -13,6 +13,8 @@ from rover_pipeline.odometry.surfel_voxels import SurfelTables
 
 #: Standard deviation of the centre of a plane, metres. Tuned: by hand.
 CENTRE_NOISE = 0.004
+#: Largest distance of a centre from its plane in the first iteration, metres. Tuned: by hand.
+WIDEST_GATE = 0.5
 #: Iterations with the last gate. Schedule.
 _FINEST_ITERATIONS = 3
 
@@ -24,18 +26,15 @@ def align(
     guess: Poses,
     expected: Poses,
     deviations: np.ndarray,
-    gate: float,
 ) -> tuple[Poses, np.ndarray, Statistics]:
     """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
 
     Args:
         centres: (N, 3), metres, of the planes of the map.
         tables: the other map.
-        guess: where the iterations begin, (3, 3) and (3,).
+        guess: where the iterations begin, (3, 3) and (3,). Their gate is halved: outliers must not decide in the end.
         expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
             directions that the planes leave open.
-        gate: largest distance of a centre from its plane in the first iteration, metres. It is halved in each of the
-            next ones, down to `GATE`: outliers must not decide in the end.
 
     Returns:
         The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
@@ -43,8 +42,8 @@ def align(
     """
     information = deviations**-2
     pos, rot = guess.pos[None].copy(), guess.rot[None].copy()
-    halvings = max(0, int(np.ceil(np.log2(gate / GATE))))
-    for each in [*(gate * 0.5 ** np.arange(halvings)).tolist(), *[GATE] * _FINEST_ITERATIONS]:
+    halvings = int(np.ceil(np.log2(WIDEST_GATE / GATE)))
+    for each in [*(WIDEST_GATE * 0.5 ** np.arange(halvings)).tolist(), *[GATE] * _FINEST_ITERATIONS]:
         noise = each / 5 if each > GATE else CENTRE_NOISE
         matrix, right, statistics = plane_distances(centres, tables, pos, rot, each, noise)
         deviation = np.concatenate([pos[0] - expected.pos, log(matmul(expected.rot.T[None], rot))[0]])

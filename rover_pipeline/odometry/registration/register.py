@@ -44,6 +44,9 @@ _COMPARED_AFTER = 5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes. Tuned: by hand.
 _MAX_BATCH_PASSES, _SETTLED_METRES = 30, 0.002
+#: Share of the information about a position below which hardly any surface faces a direction. It is a third where
+#: surfaces face all directions alike. Tuned: by hand.
+_FACING = 0.05
 
 
 def register(
@@ -117,8 +120,8 @@ def _register_sweeps(
     place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
     leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
     among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
-    points that were left out fit best is taken. Trajectories that begin with other speeds along the direction of which
-    surfaces say the least are tried, too. One of these is taken only if the points fit it significantly better.
+    points that were left out fit best is taken. Where hardly any surface faces a direction, trajectories that begin
+    with other speeds along it are tried, too. One of these is taken only if the points fit it significantly better.
     """
     some = sweeps[::_VALIDATED]
     # Sweeps agree where their errors, which add up over two seconds, are half of the largest one of a valid pose.
@@ -135,14 +138,15 @@ def _register_sweeps(
         ((each, cross_validate(some, each[0], options)) for each in refined), key=lambda pair: mean_cost(pair[1])
     )
     _, information, _ = normal_equations(on_others(some, forth, options), forth, options)
-    _, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
-    for other in with_other_speeds(sweeps, guess, directions[:, 0]):
-        trajectory, used = _register_to_map(sweeps, other, options, gyro)
-        trajectory = _refined(sweeps, trajectory, options, gyro)
-        fits_of_other = cross_validate(some, trajectory, options)
-        # Among leaves one of several fits a little better at random.
-        if is_worse(fits_of_other, quality):
-            best, quality = (trajectory, used), fits_of_other
+    values, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
+    if values[0] < _FACING * values.sum():
+        for other in with_other_speeds(sweeps, guess, directions[:, 0]):
+            trajectory, used = _register_to_map(sweeps, other, options, gyro)
+            trajectory = _refined(sweeps, trajectory, options, gyro)
+            fits_of_other = cross_validate(some, trajectory, options)
+            # Among leaves one of several fits a little better at random.
+            if is_worse(fits_of_other, quality):
+                best, quality = (trajectory, used), fits_of_other
     return best
 
 
