@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, ndtri
+from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.state import State
@@ -237,7 +237,9 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     # The largest one of six directions is larger than this at random at the stated rate of false alarms.
     first, last = _window(ts)
-    values = np.where(values > -ndtri(FALSE_ALARM / 6) / np.sqrt(PARTS * (last - first))[:, None], values, 0.0)
+    values = np.where(
+        values > np.sqrt(chdtri(1, FALSE_ALARM / 3)) / np.sqrt(PARTS * (last - first))[:, None], values, 0.0
+    )
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
