@@ -237,9 +237,8 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     # The largest one of six directions is larger than this at random at the stated rate of false alarms.
     first, last = _window(ts)
-    values = np.where(
-        values > np.sqrt(chdtri(1, FALSE_ALARM / 3)) / np.sqrt(PARTS * (last - first))[:, None], values, 0.0
-    )
+    smallest = np.sqrt(chdtri(1, FALSE_ALARM / 3) / (PARTS * (last - first)))
+    values = np.where(values > smallest[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
