@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +31,11 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
 from rover_pipeline.lidar.ouster_slam import OusterOdometry
 from rover_pipeline.odometry.observations import PointSelection, Sweep
-from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.register import register_at_once
+from rover_pipeline.odometry.options import OdometryOptions, OdometrySection
+from rover_pipeline.odometry.registration.batch import normal_equations, on_others, solve
+from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
+from rover_pipeline.odometry.registration.cross_validation import cross_validate, is_worse
+from rover_pipeline.odometry.registration.register import batch_passes, has_settled, register
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 
@@ -71,6 +75,24 @@ def load(trace: Path) -> Recording:
     metadata = (trace / "lidar" / "lidar.json").read_text()
     ts = smooth_times(lidar.channel("ts").read()).smooth
     return Recording(lidar.channel("rng").read(), ts - ts[0], metadata, state, truth.channel("true_ts").read())
+
+
+def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
+    """The lidar's trajectory over sweeps that are in memory, as one segment, by the backend small_gicp.
+
+    Args:
+        ts: f8 (frame,), instants that the poses refer to, seconds.
+    """
+    trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
+    for _ in range(batch_passes(options)):
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
+        refined, some = solve(trajectory, equations, options), sweeps[::3]
+        if is_worse(cross_validate(some, trajectory, options), cross_validate(some, refined, options)):
+            break
+        settled, trajectory = has_settled(options, trajectory, refined, ts, MAX_REMAINING), refined
+        if settled:
+            break
+    return trajectory.at(ts)
 
 
 def ours(found: Recording, **options: Any) -> tuple[Poses, State]:

@@ -14,6 +14,7 @@ import numpy as np
 from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
 from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
+from rover_pipeline.imu.stationary import INSTABILITY
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 
@@ -25,9 +26,6 @@ _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
 #: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
 #: Tuned: by hand.
 _REFERENCE_SIGMA = 0.1
-#: Standard deviation of a bias in motion that no averaging removes, rad/s: acceleration and temperature change it.
-#: Tuned: by hand.
-_INSTABILITY = 3e-4
 #: Squared difference, normalised by its covariance, that three numbers exceed once in a hundred times at random.
 #: Noise: chi square.
 _CHI_SQUARE = 11.3
@@ -110,7 +108,6 @@ def calibrate(
     reference_times: np.ndarray,
     reference: np.ndarray,
     *,
-    reference_sigma: float = _REFERENCE_SIGMA,
     mount: np.ndarray | None = None,
 ) -> Calibration:
     """Calibrates a gyroscope.
@@ -121,7 +118,6 @@ def calibrate(
         reference_times: f8 (M,), s, rising, at least every 0.1 s.
         reference: f8 (M, 3), rad/s, angular velocity of the lidar in its own frame, as it was estimated without the
             gyroscope. NaN where the lidar was lost; other outliers are found.
-        reference_sigma: standard deviation of its means over 0.1 s, rad/s.
         mount: f8 (3, 3), lidar-from-imu as somebody gave it: it helps where the motion does not determine the rotation.
 
     Returns:
@@ -194,7 +190,7 @@ def calibrate(
         # Where nothing shows that both measure the same turns, the fit is one of many.
         fit.cov[:4, :4] += np.diag(sigma**2)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
-    contradiction = _contradiction(fit, predicted, reference[fit.compared], reference_sigma)
+    contradiction = _contradiction(fit, predicted, reference[fit.compared])
     off = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
     as_stated &= bool(off.sum() < _CHI_SQUARE)
     found = _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
@@ -209,19 +205,19 @@ def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:
     return lambda offset: means.over(np.arange(2.0, 198.0, INTERVAL) - offset, INTERVAL)
 
 
-def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray, sigma: float) -> str:
+def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray) -> str:
     """How the gyroscope contradicts the lidar; empty if it does not.
 
     Args:
         predicted, reference: f8 (K, 3), rad/s, rates of the lidar by the gyroscope and its own.
-        sigma: standard deviation of the lidar's own rates, rad/s.
     """
     share, worst = fit.used.sum() / max(fit.compared.sum(), 1), float(fit.residual.max())
     if share < 0.6:
         return f"it contradicts the lidar: only {100 * share:.0f} % of the time they agree"
     moves = max(float(np.sqrt(rates.var(axis=0).sum())) for rates in (predicted, reference))
-    if worst > max(sigma, moves / 2):
-        return f"it contradicts the lidar: they differ by {worst:.3f} rad/s, more than the lidar's error of {sigma:.3f}"
+    if worst > max(_REFERENCE_SIGMA, moves / 2):
+        error = f"more than the lidar's error of {_REFERENCE_SIGMA:.3f}"
+        return f"it contradicts the lidar: they differ by {worst:.3f} rad/s, {error}"
     return ""
 
 
@@ -253,7 +249,7 @@ def _calibration(fit: Fit, reason: str, contradicts: bool, notes: list[str], uni
         offset_sigma=float(offset[0]),
         bias=model.bias,
         # A bias in motion changes by what no averaging removes.
-        bias_sigma=np.hypot(bias, _INSTABILITY),
+        bias_sigma=np.hypot(bias, INSTABILITY),
         scale=model.scale,
         scale_sigma=model.scale * scale,
         unit=unit,

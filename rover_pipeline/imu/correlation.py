@@ -15,6 +15,7 @@ import numpy as np
 from rover_pipeline.imu.blocks import INTERVAL, Means
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.robust import huber
 
 #: Largest time offset of a clock that is about right, s. Offsets of up to four times that are compared with it: a rig
 #: that is turned to and fro turns the other way half a period later. Tuned: by hand.
@@ -95,7 +96,8 @@ def correlate(begin: np.ndarray, gyro: Means, lidar: Means) -> Moments:
         return Moments.of(offsets, used, reference, means)
     residual, kept = reference - np.median(reference[known], axis=0), known
     for _ in range(3):
-        found = Moments.of(offsets, _huber(residual, kept) * used, reference, means)
+        size = np.linalg.norm(residual, axis=1)
+        found = Moments.of(offsets, huber(size, np.median(size[kept])) * used, reference, means)
         turns = np.stack([found.rotation(), found.reflection()])
         costs = np.stack([found.unexplained(turn) for turn in turns])
         hand, best = np.unravel_index(np.argmin(costs), costs.shape)
@@ -103,12 +105,6 @@ def correlate(begin: np.ndarray, gyro: Means, lidar: Means) -> Moments:
         predicted = factor * matmul(means[best] - found.gyro_mean[best], turn.T)
         residual = reference - found.lidar_mean[best] - predicted
     return found
-
-
-def _huber(residual: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Weights of intervals, f8 (K,), by their residuals, f8 (K, 3)."""
-    size = np.linalg.norm(residual, axis=1)
-    return 1 / np.maximum(1.0, size / max(2.0 * float(np.median(size[used])), 1e-12))
 
 
 def half_turn(moments: Moments, mount: np.ndarray) -> np.ndarray | None:

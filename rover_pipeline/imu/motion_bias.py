@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.imu.stationary import AGREE
 from rover_pipeline.kinematics.preintegration import Preintegrated, preintegrate
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
+from rover_pipeline.numerics.robust import huber
 
 #: Duration of the preintegrated intervals, s. Tuned: by hand.
 _STEP_S = 0.05
@@ -32,18 +34,13 @@ _MIN_WINDOWS = 8
 #: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
 #: Tuned: by hand.
 _FLOOR = 0.001
-#: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
-#: without calibration are off by up to 20 degrees per second (data sheet of the MPU-6050: zero-rate output).
-#: Tuned: by hand.
+#: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2, as by default of
+#: `imu.acc_bias_sigma`. MEMS gyroscopes without calibration are off by up to 20 degrees per second. Noise: data sheet
+#: of the MPU-6050, zero-rate output.
 _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
 #: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion determines the bias
 #: about it: attitudes that vary by 20 degrees. Tuned: by hand.
 _LEVEL = 0.88
-#: Standard deviation from which a bias is not known, and the smallest bias that filters lose track of, rad/s.
-#: Tuned: by hand.
-_LARGE = 0.02
-#: Residual of a window, in medians of all windows, from which its weight falls (Huber's function). Tuned: by hand.
-_HUBER = 1.5
 
 
 class MotionBias(NamedTuple):
@@ -59,14 +56,14 @@ class MotionBias(NamedTuple):
     gyro_cov: np.ndarray
 
     def large(self) -> np.ndarray:
-        """The gyroscope's bias where it is known and so large that filters lose track of it, f8 (3,), rad/s.
+        """The gyroscope's bias where it is known and too large for filters (`AGREE`), f8 (3,), rad/s.
 
         Where the attitude varies, so that all of it is known, it is given whatever its size.
         """
         variance, axes = eigh(self.gyro_cov)
         parts = matmul(axes.T, self.gyro)
-        known = variance < _LARGE**2
-        return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0)))
+        known = variance < AGREE**2
+        return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > AGREE)), parts, 0.0)))
 
 
 def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionBias | None:
@@ -125,7 +122,7 @@ def _improve(parts: Preintegrated, bias: np.ndarray, steps: int, vertical: np.nd
     bent = lines - matmul(basis, basis.T, lines.reshape(windows, steps, -1)).reshape(lines.shape)
     design, residual = bent[..., :6].reshape(windows, -1, 6), -bent[..., 6].reshape(windows, -1)
     size = np.sqrt((residual**2).mean(axis=1))
-    weight = 1 / np.maximum(1.0, size / (_HUBER * np.median(size) + 1e-12))
+    weight = huber(size, np.median(size))
     design[..., :3] -= matmul(design[..., :3], np.outer(vertical, vertical))
     prior = np.diag(_PRIOR**-2.0)
     gradients = np.einsum("wni,wn->wi", design, residual) * weight[:, None]

@@ -17,11 +17,11 @@ from rover_pipeline.kinematics.preintegration import sampled
 
 #: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts. Tuned: by hand.
 _AVERAGING_S = 10.0
-#: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
-#: Tuned: by hand.
+#: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
+#: damaged. Schedule.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
-#: No IMU samples faster than this, s: the fastest of data sheets gives 32,000 a second. VQF would end the process.
-#: Tuned: data sheets of IMUs.
+#: No IMU samples faster than this, s: VQF would end the process. Noise: data sheets of MEMS IMUs, of which the fastest
+#: gives 32,000 a second.
 _SHORTEST_S = 1e-5
 
 

@@ -29,12 +29,13 @@ _TURN, _SIGMAS = 0.002, 3.0
 _MAX_GRAVITY_ERROR = 0.5
 #: Largest difference of the biases of two intervals, and bias about the vertical that is believed of a single interval
 #: without a doubt, rad/s: 2 degrees per second, by which MEMS gyroscopes drift while they warm up. Tuned: by hand.
-_AGREE = 0.03
-#: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s, which no
-#: averaging removes: 20 degrees per hour. Tuned: by hand.
-_CORRELATED_S, _INSTABILITY = 0.1, 1e-4
+AGREE = 0.03
+#: Time over which vibration at rest is correlated, s. Tuned: by hand.
+_CORRELATED_S = 0.1
+#: Bias instability of MEMS gyroscopes, rad/s, which no averaging removes. Noise: data sheets, 2 to 20 degrees an hour.
+INSTABILITY = 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
-#: Tuned: by hand.
+#: Noise: data sheet of the MPU-6050, whose zero-rate output, 20 degrees a second, is about three of it.
 _TYPICAL_BIAS = 0.1
 #: Intervals with more than this between them, s, confirm one another. Less may be a steady turn with a jolt in it.
 #: Tuned: by hand.
@@ -62,7 +63,7 @@ class StationaryInterval(NamedTuple):
         """The interval of N samples: times f8 (N,), s; acc and avel f8 (N, 3), m/s2 and rad/s."""
         seconds = max(float(times[-1] - times[0]), _CORRELATED_S)
         noise = float(np.sqrt(avel.var(axis=0).mean() * _CORRELATED_S / seconds))
-        rate, sigma = avel.mean(axis=0), max(noise, _INSTABILITY)
+        rate, sigma = avel.mean(axis=0), max(noise, INSTABILITY)
         return StationaryInterval(float(times[0]), float(times[-1]), rate, sigma, acc.mean(axis=0))
 
     @property
@@ -127,7 +128,7 @@ def agree(stationary: list[StationaryInterval]) -> Agreement:
         return Agreement(np.zeros(0, bool), 0.0)
     starts, stops = np.array([each.start for each in stationary]), np.array([each.stop for each in stationary])
     rates, ups = np.array([each.rate for each in stationary]), np.array([each.up for each in stationary])
-    durations, same = stops - starts, cdist(rates, rates) < _AGREE
+    durations, same = stops - starts, cdist(rates, rates) < AGREE
     vertical = np.abs((rates * ups).sum(axis=1))
     likelihood = np.exp(-((vertical / _TYPICAL_BIAS) ** 2) / 2)
     best = int(np.argmax(matmul(same, durations) * likelihood))
@@ -135,7 +136,7 @@ def agree(stationary: list[StationaryInterval]) -> Agreement:
     if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree at random
         return Agreement(np.zeros(len(stationary), bool), 0.0)
     confirmed = (starts[chosen][1:] - stops[chosen][:-1] > _APART_S).any()
-    doubt = 0.0 if confirmed or vertical[best] < _AGREE else float(matmul(rates[best], ups[best]))
+    doubt = 0.0 if confirmed or vertical[best] < AGREE else float(matmul(rates[best], ups[best]))
     return Agreement(chosen, doubt)
 
 

@@ -14,10 +14,8 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import eigh, matmul
+from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.cross_validation import SweepFit, per_distance
-
-#: Largest standard deviation that an open direction is given, m: nothing is known beyond it. Tuned: by hand.
-_LARGEST = 10.0
 
 
 class Degeneracy(NamedTuple):
@@ -39,14 +37,15 @@ class Degeneracy(NamedTuple):
 
     @classmethod
     def of(
-        cls, fits: Sequence[SweepFit], noise: float, state: State, among: np.ndarray, max_error: float
+        cls, fits: Sequence[SweepFit], noise: float, state: State, among: np.ndarray, options: OdometrySection
     ) -> Degeneracy:
         """Of the fits of all frames.
 
         Args:
             noise: variance of the points' distances, relative to the expected one; state: of the frames.
             among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
-            max_error: standard deviation from which on a direction is open, m.
+            options: `max_error`, the standard deviation from which on a direction is open, and `max_range`, the largest
+                one that it is given: a lidar that sees something is no farther away.
         """
         cov, sweeps, moves, turns = np.zeros((len(fits), 6, 6)), [], [], []
         for number in np.flatnonzero(among).tolist():
@@ -55,7 +54,7 @@ class Degeneracy(NamedTuple):
                 continue
             scale = per_distance(information)
             values, vectors = eigh(information * scale[:, None] * scale)
-            values, vectors = values[values < max_error**-2], vectors[:, values < max_error**-2]
+            values, vectors = values[values < options.max_error**-2], vectors[:, values < options.max_error**-2]
             if not len(values):
                 continue
             # The displacement of an information is in the world, its rotation in the lidar frame.
@@ -66,7 +65,7 @@ class Degeneracy(NamedTuple):
             moves.append(matmul(vectors[:3], vectors[:3].T))
             turns.append(matmul(vectors[3:], vectors[3:].T))
             axes = scale[:, None] * vectors
-            cov[number] = matmul(axes / np.maximum(values, _LARGEST**-2), axes.T)
+            cov[number] = matmul(axes / np.maximum(values, options.max_range**-2), axes.T)
         numbers = np.array(sweeps, "i8")
         moved, turned = np.array(moves).reshape(-1, 3, 3), np.array(turns).reshape(-1, 3, 3)
         rot, back = state.rot[numbers], np.swapaxes(state.rot[numbers], 1, 2)

@@ -15,19 +15,13 @@ from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import COLUMNS, NO_POINTS, Sweep
-from rover_pipeline.odometry.registration.cross_validation import cross_validate
+from rover_pipeline.odometry.registration.cross_validation import BLOCK, SIGNIFICANT, cross_validate
 from rover_pipeline.odometry.segments import SweepReader
+from rover_pipeline.odometry.self_returns import MIN_SWEEPS, SWEEPS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Number of sweeps that are tested, which are those of the stretch with the longest path; the smallest number that is
-#: enough; and how many next to one another have the same errors. Tuned: by hand.
-_SWEEPS, _MIN_SWEEPS, _BLOCK = 40, 10, 5
-#: Share of the motion that points must hold, beyond two deviations, before the user is warned. Tuned: by hand.
+#: Share of the motion that points must hold, beyond its error, before the user is warned. Tuned: by hand.
 _WARNED = 0.3
-#: Smallest bend of the parabola through costs, in its standard deviations. It is 4 to 27 in simulated worlds, more than
-#: 2 in 22 sweeps of a real car, and less where voxels are too large for a room, so that costs hardly change with the
-#: share. Tuned: simulated worlds, a car.
-_MIN_BEND = 2.0
 
 
 class Distortion(NamedTuple):
@@ -49,7 +43,7 @@ class Distortion(NamedTuple):
 
     def warnings(self) -> list[str]:
         """What to do about it; nothing where the points do not clearly show it."""
-        if not self.share - 2 * self.error > _WARNED:
+        if not self.share - SIGNIFICANT * self.error > _WARNED:
             return []
         return [
             f"the points hold about {self.share:.0%} of the motion within their sweeps, as those of a lidar that turns "
@@ -67,10 +61,10 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     """
     positions = trajectory.at(reader.times).pos
     path = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(positions, axis=0), axis=1))])
-    count = min(_SWEEPS, len(path))
+    count = min(SWEEPS, len(path))
     start = int(np.argmax(path[count - 1 :] - path[: len(path) - count + 1]))
     sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
-    if len(sweeps) < _MIN_SWEEPS:
+    if len(sweeps) < MIN_SWEEPS:
         return None
     turn = period * ((np.arange(COLUMNS) + 0.5) / COLUMNS - 0.5)
     costs = []
@@ -80,7 +74,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     undone, clockwise, counterclockwise = np.array(costs)
     # The parabola through the three mean costs is lowest at the share. Where it is not clearly bent, nothing is known.
     bend, bend_error = _mean(clockwise + counterclockwise - 2 * undone)
-    if not bend > _MIN_BEND * bend_error:
+    if not bend > SIGNIFICANT * bend_error:
         return None
     share, error = (value / (2 * bend) for value in _mean(counterclockwise - clockwise))
     return Distortion("clockwise" if share >= 0 else "counterclockwise", abs(share), error)
@@ -96,13 +90,13 @@ def rate_remarks(scans: ScanReader) -> list[str]:
     none is missing.
     """
     intervals = np.diff(scans.recording.ts)
-    if "xyz" in scans.recording.arguments or len(intervals) < _MIN_SWEEPS:
+    if "xyz" in scans.recording.arguments or len(intervals) < MIN_SWEEPS:
         return []
     stated, (short, long) = round(1 / scans.lidar.duration), np.percentile(intervals, (25, 75))
     if short * (stated - 0.5) <= 1 <= long * (stated + 0.5):
         return []
     changes = []
-    for number in np.unique(np.linspace(0, len(intervals) - 1, _SWEEPS).astype("i8")).tolist():
+    for number in np.unique(np.linspace(0, len(intervals) - 1, SWEEPS).astype("i8")).tolist():
         before, after = stagger(np.stack([*scans.scans(number, number + 2)]), sensor_info(scans.metadata)).astype("f8")
         columns = np.column_stack([before[:, 0], after[:, 0], before[:, -1], before[:, -2]])
         if len(measured := columns[columns.all(1)]):
@@ -115,7 +109,7 @@ def rate_remarks(scans: ScanReader) -> list[str]:
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
     """The mean of values of neighbouring sweeps, f8 (sweep,), and its standard deviation."""
-    means = np.array([part.mean() for part in np.array_split(values, len(values) // _BLOCK)])
+    means = np.array([part.mean() for part in np.array_split(values, len(values) // BLOCK)])
     return float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
 
 

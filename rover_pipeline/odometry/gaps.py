@@ -15,6 +15,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.registration.map_alignment import align
+from rover_pipeline.odometry.registration.point_to_plane import GATE
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -27,15 +28,11 @@ _NEAR, _MAX_PLANES = 30.0, 1500
 #: Largest error of the guess that is searched: m for each second of gap, and degrees; the steps of the search, and
 #: their largest number. Tuned: by hand.
 _SPEED_ERROR, _TURN_ERROR, _STEP, _TURN_STEP, _MAX_STEPS = 1.5, 30.0, 0.6, 10.0, 3
-#: Largest distance of a plane's centre from its plane at first, metres. Tuned: by hand.
-_GATE = 1.0
 #: Weak prior: it holds the directions that no plane determines. Tuned: by hand.
 _DEVIATIONS = np.array([1.0] * 3 + [0.5] * 3)
 #: Smallest share of the planes that fit, and largest share that fit at another pose, relative to the best one. Poses
 #: that differ by less than so many metres or radians are the same. Tuned: by hand.
 _MIN_FIT, _MAX_ALTERNATIVE, _SAME = 0.6, 0.85, 0.05
-#: Smallest information of the join in any direction, 1/m2 and 1/rad2: 10 cm. Tuned: by hand.
-_MIN_INFORMATION = 100.0
 
 
 class Join(NamedTuple):
@@ -87,7 +84,7 @@ def join(
         # The search turns about the first pose after the gap, so that a rotation does not move it.
         start = Poses(matmul(exp(angle[None])[0], guess_rot, first.rot[0].T), guess_pos + shift)
         pose, information, statistics = align(
-            centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS, gate=_GATE
+            centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS
         )
         results.append((statistics.inliers, pose, information))
     results.sort(key=lambda each: -each[0])
@@ -96,7 +93,7 @@ def join(
     certain = (
         inliers >= _MIN_FIT * len(centres)
         and max(alternatives, default=0.0) <= _MAX_ALTERNATIVE * inliers
-        and eigvalsh(information)[0] >= _MIN_INFORMATION
+        and eigvalsh(information)[0] >= GATE**-2  # the batch finds the rest
     )
     return Join(Poses(best.rot, best.pos - matmul(best.rot, first.pos[0])), int(inliers), bool(certain))
 

@@ -14,6 +14,7 @@ from rover_pipeline.imu.alignment import MOUNT_SIGMA
 from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh
@@ -26,15 +27,12 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
-#: Tuned: by hand.
-_MAX_RATE = 100.0
+#: Noise: data sheets of MEMS gyroscopes, whose full scale is 4,000 degrees a second at most (ISM330DHCX).
+_MAX_RATE = np.radians(4000.0)
 #: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
 _GRAVITY_RATIO = 1.6
 #: What the user reads where `odometry.world: gravity` is asked for in vain.
 _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not show", "set it to first_pose"
-#: Smallest standard deviation of a measured rotation, rad: axes of gyroscope and accelerometer differ by as much.
-#: Tuned: by hand.
-_MIN_SIGMA = np.radians(0.1)
 
 
 class Samples(NamedTuple):
@@ -271,8 +269,9 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
     if found is not None and found.contradicts:
         raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
     if found is not None and found.usable:
+        # Axes of gyroscope and accelerometer differ by as much as those of a good mount.
         sigma = float(np.sqrt(eigvalsh(found.rotation_cov)[-1]))
-        return Mount(mount.translation, found.rotation), max(sigma, _MIN_SIGMA), found.offset
+        return Mount(mount.translation, found.rotation), max(sigma, TOLERANCE[0]), found.offset
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason
         raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")

@@ -22,6 +22,7 @@ from rover_pipeline.kinematics.preintegration import MAX_SILENCE, preintegrate
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
+from rover_pipeline.numerics.robust import huber
 
 #: Standard deviations known before: of gravity, m/s2, as it varies on the Earth with the scale of an accelerometer; of
 #: the bias of each axis of a MEMS accelerometer, m/s2; and of a lever arm, m. Tuned: by hand.
@@ -31,13 +32,11 @@ ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
 #: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
 _STEP, _SPAN = 0.1, 6
-#: Smallest number of seconds of known motion that up is found from. Tuned: by hand.
-_MIN_SECONDS = 2.0
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
 #: Tuned: by hand.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
-#: Iterations, and residual in its deviation from which a window weighs less (Huber's loss). Tuned: by hand.
-_ITERATIONS, _HUBER = 6, 2.0
+#: Iterations of the weights. Schedule.
+_ITERATIONS = 6
 #: How many times smaller the residuals must be for a device that gives gravity, which points down. Tuned: by hand.
 _DOWNWARD = 2.0
 
@@ -214,8 +213,10 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
         ValueError: there are too few windows.
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    if (len(found.moved) + _SPAN) * _STEP < _MIN_SECONDS:
-        raise ValueError(f"there are less than {_MIN_SECONDS:.0f} s with valid poses and accelerations")
+    # Independent windows have to be more than unknowns.
+    needed = _SPAN * (1 + found.design.shape[2] // 3)
+    if len(found.moved) < needed:
+        raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
     return _fit(found, 1.0), _fit(found, -1.0)
 
 
@@ -237,6 +238,6 @@ def _fit(found: Accelerations, sign: float) -> _Fit:
         unknowns = solve(normal, gradient)
         residual = np.linalg.norm(found.residual(unknowns, sign), axis=1)
         # The median of the sum of three squares of deviations is 2.366.
-        variance = max(float(np.median(residual)) ** 2 / 2.366, 1e-8)
-        weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12)) / _SPAN
+        usual = float(np.median(residual))
+        variance, weight = max(usual**2 / 2.366, 1e-8), huber(residual, usual) / _SPAN
     return unknowns, inv(normal), float(np.sqrt(3 * variance))

@@ -20,9 +20,9 @@ COLUMNS = 512
 #: Of the columns of images, and of points that are not registered, one in so many is held out to measure how good the
 #: registration is. Tuned: by hand.
 HELD_OUT = 4
-#: Largest time without a rate at either end of an interval whose rotation the gyroscope measures, seconds; and smallest
-#: number of rates that a bias is estimated from. Tuned: by hand.
-_MAX_GAP, _MIN_RATES = 0.05, 10
+#: Largest time without a rate that rotations are integrated across, seconds; and smallest number of rates that a bias
+#: or a vibration is estimated from. Tuned: by hand.
+MAX_GAP, MIN_RATES = 0.05, 10
 
 
 class Points(NamedTuple):
@@ -253,7 +253,7 @@ class Gyro(NamedTuple):
     def rotation(self, start: float, stop: float) -> np.ndarray | None:
         """Rotation vector (3,) from one instant to another, radians; None where rates are missing."""
         part = self.between(start, stop)
-        if len(part.times) < 2 or part.times[0] - start > _MAX_GAP or stop - part.times[-1] > _MAX_GAP:
+        if len(part.times) < 2 or part.times[0] - start > MAX_GAP or stop - part.times[-1] > MAX_GAP:
             return None
         edges = np.concatenate([[start], (part.times[1:] + part.times[:-1]) / 2, [stop]])
         rotation = np.eye(3)
@@ -264,7 +264,7 @@ class Gyro(NamedTuple):
     def without_bias(self, trajectory: SplineTrajectory) -> Gyro:
         """The rates within a trajectory, minus the median of their differences from its angular velocities."""
         part = self.between(trajectory.start, trajectory.stop)
-        if len(part.times) < _MIN_RATES:
+        if len(part.times) < MIN_RATES:
             return NO_GYRO
         bias = np.median(part.rates - trajectory.at(part.times).avel, axis=0)
         return part._replace(rates=part.rates - bias)

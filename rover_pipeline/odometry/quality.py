@@ -13,25 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
-from rover_pipeline.odometry.registration.cross_validation import PARTS, SweepFit, smallest_eigenvalue
+from rover_pipeline.odometry.registration.cross_validation import BLOCKS, PARTS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
 
-#: Time over which sweeps are averaged, s. The maps that a sweep is compared with change every half second, so that
-#: errors between them add up as in a random walk: over the two seconds over which a pose has to be right, so many.
-#: Tuned: by hand.
-_WINDOW, _BLOCKS = 1.0, 4
-#: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
-#: directions reaches 3.5 at random. Tuned: by hand.
-_SIGNIFICANT = 4.0
+#: Time over which sweeps are averaged, s. Tuned: by hand.
+_WINDOW = 1.0
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
-#: by the root of 2 / n, and by an eighth between sweeps of good recordings. And the rate of false alarms of the test.
-#: Tuned: good recordings.
-_INDEPENDENT, _FALSE_ALARMS = 100, 1e-3
+#: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
+_INDEPENDENT = 100
 #: Mean speed over a second, below which a rig may stand, m/s: a walk is faster. Tuned: by hand.
 _STANDS = 0.3
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
@@ -103,7 +98,7 @@ class Quality(NamedTuple):
             Refusal("inliers", poor),
             Refusal("uncertain", ~(self.error <= options.max_error)),
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
-            Refusal("misfit", self.misfit > chdtri(_INDEPENDENT, _FALSE_ALARMS) / _INDEPENDENT, parts=True),
+            Refusal("misfit", self.misfit > chdtri(_INDEPENDENT, FALSE_ALARM) / _INDEPENDENT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.stands_by_small_bodies(options, state, ts), parts=True),
             Refusal("traffic", self.glides_without_turn(options, state, ts), parts=True),
@@ -199,7 +194,7 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
     """
     squares = _within(np.array([fit.shift for fit in fits]) ** 2, ts)
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
-    beyond: np.ndarray = np.sqrt(_BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0))
+    beyond: np.ndarray = np.sqrt(BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0))
     return beyond
 
 
@@ -240,17 +235,13 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     root = cholesky(own + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
-    values = np.where(values > _SIGNIFICANT / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
+    # The largest one of six directions is larger than this at random at the stated rate of false alarms.
+    first, last = _window(ts)
+    smallest = np.sqrt(chdtri(1, FALSE_ALARM / 3) / (PARTS * (last - first)))
+    values = np.where(values > smallest[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
-
-
-def _number(ts: np.ndarray) -> np.ndarray:
-    """Number of frames within a second around each frame, i8 (frame,)."""
-    first, last = _window(ts)
-    number: np.ndarray = last - first
-    return number
 
 
 def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:

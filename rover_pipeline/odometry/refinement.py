@@ -47,15 +47,9 @@ from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
-#: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
-#: before it is asked whether the lidar alone fits better. Tuned: by hand.
-_MOVES = 4.0
-#: The same, below which the trajectories with and without it are one: they differ by less than the lidar's own error.
-#: Tuned: by hand.
+#: Standard deviations within which two trajectories are one. What further passes would move by less is added to the
+#: covariances, and they are not made. Tuned: by hand.
 _SAME = 1.0
-#: Root mean square of what further passes would move, in standard deviations, below which there are none. What they
-#: would move is added to the covariances. Tuned: by hand.
-_SETTLED_DEVIATIONS = 1.0
 
 
 class Batch(NamedTuple):
@@ -261,9 +255,7 @@ def _repeated(
         del band  # equations of a long recording are large
         moves = in_deviations(pose_moves(best.trajectory, further, reader.times), cov)
         largest = left * max(moves, _elevation_change(best, done) / deviation)
-        settled = largest < _SETTLED_DEVIATIONS and has_settled(
-            reader.options, best.trajectory, further, reader.times, left
-        )
+        settled = largest < _SAME and has_settled(reader.options, best.trajectory, further, reader.times, left)
         if len(done) > 1 and settled:
             return _as_settled(best, reader.times, done, left)
         batch, since = _at_once(reader, further, ranges, done[-1].errors, gyro), done
@@ -324,8 +316,7 @@ def _with_gyro(
     moved = _moves(first, plain[0], turned[0])
     del first
     batch = _at_once(reader, turned[0], ranges, turned[1], gyro)
-    differs = len(imu.vibration.times) or moved > _MOVES
-    if differs or (moved > _SAME and is_worse(fits, batch.fits)):
+    if len(imu.vibration.times) or (moved > _SAME and is_worse(fits, batch.fits)):
         without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.vibration.times):
             # Turned points change the map so much that one pass does not show which is better.

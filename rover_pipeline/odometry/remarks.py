@@ -9,9 +9,6 @@ import numpy as np
 from rover_pipeline.odometry.registration.batch import ELEVATION_DEGREES
 from rover_pipeline.odometry.segments import Seam
 
-#: Differences of two segments at a seam above which the user is warned, metres and degrees. Tuned: by hand.
-_WIDE_SEAM = 0.05, 0.5
-
 #: What the user reads where `SplineSystem.is_too_deep`.
 TOO_DEEP = (
     "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
@@ -84,11 +81,6 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: 
             warnings.append(
                 f"frame {seam.frame}: the parts that meet here have seen nothing in common that shows how they lie to "
                 "one another; only those on one side are trusted"
-            )
-        elif seam.metres > _WIDE_SEAM[0] or seam.degrees > _WIDE_SEAM[1]:
-            warnings.append(
-                f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} "
-                "degrees; a longer odometry.overlap may help"
             )
     lost = int((~valid & (raw != 0)).sum())
     if lost:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
 #: Smallest number of planes in common with which two segments are connected. Tuned: by hand.
 _MIN_PLANES = 30
-#: Largest distance of the centre of a plane from a plane of the other segment at first, metres. Tuned: by hand.
-_GATE = 0.3
 
 
 def split(ts: np.ndarray, length: float, overlap: float, gaps: Iterable[int] = ()) -> list[tuple[int, int]]:
@@ -262,7 +260,7 @@ def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> t
     middle = new.pos.mean(axis=0)
     guess = Poses(rot, pos + matmul(rot, middle))
     (rot, pos), _, statistics = align(
-        centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS, gate=_GATE
+        centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS
     )
     return Poses(rot, pos - matmul(rot, middle)), int(statistics.inliers)
 

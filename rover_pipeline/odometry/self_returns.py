@@ -18,7 +18,7 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.ranges import CLIPPED
 
 #: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything. Tuned: by hand.
-SWEEPS, _MIN_SWEEPS = 32, 8
+SWEEPS, MIN_SWEEPS = 32, 8
 #: Largest distance of what belongs to the rig, mm. Tuned: by hand.
 _NEAR = 3000
 #: Largest change of a range that counts as the same, mm: twelve times the noise of a good lidar, four of a poor one.
@@ -27,12 +27,9 @@ _SAME = 40
 #: Share of the sweeps in which a pixel has a return, and in which it is the same, so that a few may differ.
 #: Tuned: by hand.
 _MIN_RETURNED, _MIN_SAME = 0.9, 0.95
-#: Smallest share of far pixels that shows anything, and the largest share of them that may be the same: below a trolley
+#: Smallest share of pixels that shows anything, and the largest share of far ones that may be the same: below a trolley
 #: a smooth floor is the same near and far, and so is all where a rig stands. Tuned: by hand.
-_MIN_FAR, _MAX_FAR_SAME = 0.02, 0.002
-#: Smallest share of pixels that is worth a second trajectory, and the smallest share of those that is a part.
-#: Tuned: by hand.
-_MIN_OWN, _MIN_PART = 0.02, 0.05
+_MIN_SHARE, _MAX_FAR_SAME = 0.02, 0.002
 #: Degrees of azimuth without candidates that end a part. Tuned: by hand.
 _GAP_DEGREES = 3
 
@@ -65,7 +62,7 @@ def candidates(images: np.ndarray) -> np.ndarray | None:
         images: u2 (sweep, beam, column), mm, spread over a recording; 0 and 65535 = no return.
     """
     count = len(images)
-    if count < _MIN_SWEEPS:
+    if count < MIN_SWEEPS:
         return None
     ordered = np.sort(np.where(images == CLIPPED, 0, images), axis=0)
     first = int(np.ceil((1 - _MIN_RETURNED) * (count - 1)))
@@ -73,10 +70,10 @@ def candidates(images: np.ndarray) -> np.ndarray | None:
     same = usual & (ordered[int(_MIN_SAME * (count - 1))].astype("i4") - ordered[first] <= _SAME)
     middle = ordered[(first + count) // 2]
     far = usual & (middle > _NEAR)
-    if far.mean() < _MIN_FAR or same[far].mean() > _MAX_FAR_SAME:
+    if far.mean() < _MIN_SHARE or same[far].mean() > _MAX_FAR_SAME:
         return None
     own = same & (middle <= _NEAR)
-    return np.where(own, middle, 0).astype("u2") if own.mean() >= _MIN_OWN else None
+    return np.where(own, middle, 0).astype("u2") if own.mean() >= _MIN_SHARE else None
 
 
 def regions_of(ranges: np.ndarray, start: np.ndarray, direction: np.ndarray) -> tuple[OwnRegion, ...]:
@@ -97,7 +94,7 @@ def regions_of(ranges: np.ndarray, start: np.ndarray, direction: np.ndarray) -> 
     found = []
     for part in np.split(degrees, np.flatnonzero(np.diff(degrees) > _GAP_DEGREES) + 1):
         held = points[np.isin(azimuth, part)]
-        if len(held) < _MIN_PART * len(points):
+        if len(held) < _MIN_SHARE * len(points):
             continue
         up = np.degrees(np.arctan2(held[:, 2], np.hypot(held[:, 0], held[:, 1])))
         first = (int(part[0]) + begin + 180) % 360 - 180

@@ -143,14 +143,10 @@ def evaluate_spline(
     """Position, rotation, velocity, acceleration and angular velocity (lidar frame) at N instants."""
     _, step, pos, rot = trajectory
     count = len(instants.first)
-    out_pos, out_vel, out_acc = np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3))
-    out_rot, out_avel = np.empty((count, 3, 3)), np.empty((count, 3))
-    differences = np.empty((len(rot), 3))
-    for m in range(len(rot) - 1):
-        log_so3(rot[m], rot[m + 1], differences[m])
-    factor, product, turned = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
-    weight, rate, rate2, sums, sum_rates = np.empty(4), np.empty(4), np.empty(4), np.empty(3), np.empty(3)
-    avel = np.empty(3)
+    out_pos, out_rot = evaluate_poses(trajectory, instants)
+    out_vel, out_acc, out_avel = np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3))
+    factor, delta, before = np.empty((3, 3)), np.empty(3), np.empty(3)
+    weight, rate, rate2 = np.empty(4), np.empty(4), np.empty(4)
     for n in range(count):
         u, m = instants.fraction[n], instants.first[n]
         v = 1 - u
@@ -161,33 +157,21 @@ def evaluate_spline(
         rate2[2], rate2[3] = 1 - 3 * u, u
         for k in range(4):
             for i in range(3):
-                out_pos[n, i] += weight[k] * pos[m + k, i]
                 out_vel[n, i] += rate[k] * pos[m + k, i] / step
                 out_acc[n, i] += rate2[k] * pos[m + k, i] / (step * step)
         # The cumulative form: each rotation difference is scaled by the sum of the weights after it.
         for k in range(3):
-            sums[k], sum_rates[k] = 0.0, 0.0
+            total, total_rate = 0.0, 0.0
             for j in range(k + 1, 4):
-                sums[k] += weight[j]
-                sum_rates[k] += rate[j] / step
-        for i in range(3):
-            avel[i] = 0.0
-            for j in range(3):
-                turned[i, j] = rot[m, i, j]
-        for k in range(3):
-            delta = differences[m + k]
-            exp_so3(sums[k] * delta[0], sums[k] * delta[1], sums[k] * delta[2], factor)
-            multiply(turned, factor, product)
+                total += weight[j]
+                total_rate += rate[j] / step
+            log_so3(rot[m + k], rot[m + k + 1], delta)
+            exp_so3(total * delta[0], total * delta[1], total * delta[2], factor)
             for i in range(3):
-                out_avel[n, i] = factor[0, i] * avel[0] + factor[1, i] * avel[1] + factor[2, i] * avel[2]
-                for j in range(3):
-                    turned[i, j] = product[i, j]
+                before[i] = out_avel[n, i]
             for i in range(3):
-                avel[i] = out_avel[n, i] + sum_rates[k] * delta[i]
-        for i in range(3):
-            out_avel[n, i] = avel[i]
-            for j in range(3):
-                out_rot[n, i, j] = turned[i, j]
+                out_avel[n, i] = factor[0, i] * before[0] + factor[1, i] * before[1] + factor[2, i] * before[2]
+                out_avel[n, i] += total_rate * delta[i]
     return out_pos, out_rot, out_vel, out_acc, out_avel
 
 
@@ -268,25 +252,15 @@ def fit_spline(
         jerk: expected m/s3 and rad/s3, relative to errors of the poses of a millimetre and a milliradian.
     """
     spline = SplineTrajectory.at_rest(start, stop, step)
-    count = len(spline.pos)
-    instants = spline.locate(times)
-    first, weights = instants.first, instants.weights()
-    band = np.zeros((ORDER, count))
-    for i in range(ORDER):
-        for j in range(i + 1):
-            np.add.at(band[i - j], first + j, weights[:, i] * weights[:, j])
-    prior = 1e-3**2 / (jerk * step**3) ** 2 * np.outer(THIRD_DIFFERENCE, THIRD_DIFFERENCE)
-    for i in range(ORDER):
-        for j in range(i + 1):
-            band[i - j, j : count - ORDER + 1 + j] += prior[i, j]
+    count, instants = len(spline.pos), spline.locate(times)
+    information = 1e-3**2 / (jerk * step**3) ** 2
     # Control points that no pose determines, near the ends, would make the matrix singular.
-    band[0] += 1e-12
+    band = least_squares(instants, count, information, 1e-12)
 
     def solve(errors: np.ndarray, jerks: np.ndarray) -> np.ndarray:
-        right = np.zeros((count, 3))
+        right = weighted(instants, count, errors)
         for i in range(ORDER):
-            np.add.at(right, first + i, weights[:, i, None] * errors)
-            right[i : count - ORDER + 1 + i] -= prior[i, i] / THIRD_DIFFERENCE[i] * jerks
+            right[i : count - ORDER + 1 + i] -= information * THIRD_DIFFERENCE[i] ** 2 / THIRD_DIFFERENCE[i] * jerks
         return solveh_banded(band, right)
 
     nearest = np.clip(np.searchsorted(times, start + (np.arange(count) - 1) * step), 0, len(times) - 1)
@@ -298,3 +272,26 @@ def fit_spline(
         jerks = differences[2:] - 2 * differences[1:-1] + differences[:-2]
         spline = spline._replace(rot=matmul(spline.rot, exp(solve(error, jerks))))
     return spline
+
+
+def least_squares(instants: Instants, count: int, information: float, ridge: float) -> np.ndarray:
+    """The matrix, in lower banded form, f8 (4, count), of control points that have to be at values at some instants.
+
+    Args:
+        information: of a third difference that is to be zero; ridge: of a control point that is, relative to a value's.
+    """
+    band, weights = np.zeros((ORDER, count)), instants.weights()
+    for i in range(ORDER):
+        for j in range(i + 1):
+            np.add.at(band[i - j], instants.first + j, weights[:, i] * weights[:, j])
+            band[i - j, j : count - ORDER + 1 + j] += information * (THIRD_DIFFERENCE[i] * THIRD_DIFFERENCE[j])
+    band[0] += ridge
+    return band
+
+
+def weighted(instants: Instants, count: int, values: np.ndarray) -> np.ndarray:
+    """The right side of these equations, f8 (count, A), of values, f8 (N, A)."""
+    right, weights = np.zeros((count, values.shape[1])), instants.weights()
+    for i in range(ORDER):
+        np.add.at(right, instants.first + i, weights[:, i, None] * values)
+    return right

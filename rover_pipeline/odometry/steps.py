@@ -189,9 +189,7 @@ def odom(
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
     stands, glides = by_rule["companions"], by_rule["traffic"]
-    degeneracy = Degeneracy.of(
-        batch.fits, batch.noise, state, stands | glides | by_rule["uncertain"], options.max_error
-    )
+    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, stands | glides | by_rule["uncertain"], options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():

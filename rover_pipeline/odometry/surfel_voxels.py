@@ -32,10 +32,9 @@ _MIN_POINTS = 8
 #: Tuned: by hand.
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 #: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
-#: moves along with the lidar. So a plane of one beam must be thin along the ray, too: this is its largest thickness
-#: there, relative to the voxel's edge. The points of one beam have the same elevation, within this deviation of its
-#: sine: neighbouring beams are 0.005 and more apart. Tuned: by hand.
-_MAX_DEPTH, _ONE_BEAM = 0.2, 0.002
+#: moves along with the lidar. So a plane of one beam must be thin along the ray, too. The points of one beam have the
+#: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart. Tuned: by hand.
+_ONE_BEAM = 0.002
 
 
 class VoxelArrays(NamedTuple):
@@ -236,7 +235,7 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
         x, y, z = s[VIEW], s[VIEW + 1], s[VIEW + 2]
         across = abs(x1 * x + y1 * y + z1 * z)
         along = math.sqrt(x * x + y * y + z * z)
-        if thickness * along > _MAX_DEPTH * size * across:
+        if thickness * along > _MAX_THICKNESS * size * across:
             return
     # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
     inside = 0.5 * size - max(0.01, 3 * thickness)

@@ -23,7 +23,7 @@ from rover_pipeline.odometry.surfel_voxels import (
 )
 
 #: Edge of the voxels from which on a body that moves, such as a person, is no plane, metres. Tuned: by hand.
-_LARGE = 1.0
+LARGE = 1.0
 #: Smallest number of levels that kernels are given: that of the option `odometry.voxels` unless it is set. Layout.
 _LEVELS = 4
 
@@ -139,7 +139,7 @@ class SurfelMap:
     def large(self) -> SurfelMap:
         """The levels of large voxels, which share their arrays with this map; the coarsest one if all are small."""
         part = SurfelMap(())
-        part.levels = [level for level in self.levels if level.size >= _LARGE] or self.levels[-1:]
+        part.levels = [level for level in self.levels if level.size >= LARGE] or self.levels[-1:]
         return part
 
     @property

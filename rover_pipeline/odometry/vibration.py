@@ -16,11 +16,9 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import solveh_banded
-from rover_pipeline.odometry.observations import Points, Sweep
-from rover_pipeline.odometry.spline import ORDER, THIRD_DIFFERENCE, SplineTrajectory
+from rover_pipeline.odometry.observations import MAX_GAP, MIN_RATES, Points, Sweep
+from rover_pipeline.odometry.spline import SplineTrajectory, least_squares, weighted
 
-#: Rates farther apart are not integrated, s; and smallest number of rates between two such gaps. Tuned: by hand.
-_GAP, _MIN_RATES = 0.04, 20
 #: Weight of the third differences that determine control points at the ends, relative to that of a sample.
 #: Tuned: by hand.
 _ENDS = 1e-6
@@ -49,7 +47,7 @@ class Vibration(NamedTuple):
         after = np.clip(after, 1, max(len(self.times) - 1, 1))
         if not inside.any():
             return angle, rate
-        inside &= self.times[after] - self.times[after - 1] <= _GAP
+        inside &= self.times[after] - self.times[after - 1] <= MAX_GAP
         if not inside.any():
             return angle, rate
         low, high = int(after[inside].min()) - 1, int(after[inside].max()) + 1
@@ -94,9 +92,9 @@ def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float)
         start, step: of the knots, s.
     """
     slow, angle, rest = rates.copy(), np.zeros_like(rates), np.zeros_like(rates)
-    for part in np.split(np.arange(len(times)), np.flatnonzero(np.diff(times) > _GAP) + 1):
+    for part in np.split(np.arange(len(times)), np.flatnonzero(np.diff(times) > MAX_GAP) + 1):
         # Between two knots there must be more rates than control points.
-        if len(part) < _MIN_RATES or np.median(np.diff(times[part])) > step / 2:
+        if len(part) < MIN_RATES or np.median(np.diff(times[part])) > step / 2:
             continue
         # The integral of an interpolating spline keeps vibration that has only a few samples in a period.
         turned = CubicSpline(times[part], rates[part]).antiderivative()(times[part])
@@ -128,13 +126,6 @@ def _smoothed(times: np.ndarray, values: np.ndarray, start: float, step: float) 
     begin = start + np.floor((times[0] - start) / step) * step
     grid = SplineTrajectory.at_rest(begin, times[-1], step)
     instants, count = grid.locate(times), len(grid.pos)
-    first, weights = instants.first, instants.weights()
-    band, right = np.zeros((ORDER, count)), np.zeros((count, values.shape[1]))
-    for i in range(ORDER):
-        for j in range(i + 1):
-            np.add.at(band[i - j], first + j, weights[:, i] * weights[:, j])
-            band[i - j, j : count - ORDER + 1 + j] += _ENDS * THIRD_DIFFERENCE[i] * THIRD_DIFFERENCE[j]
-        np.add.at(right, first + i, weights[:, i, None] * values)
-    band[0] += _ENDS * 1e-3
-    states = grid._replace(pos=solveh_banded(band, right)).at(times)
+    band = least_squares(instants, count, _ENDS, _ENDS * 1e-3)
+    states = grid._replace(pos=solveh_banded(band, weighted(instants, count, values))).at(times)
     return states.pos, states.vel

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.odometry import register_at_once
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.register import register_at_once
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import state_of

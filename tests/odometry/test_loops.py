@@ -147,7 +147,7 @@ def test_drift_between_two_laps_is_removed(laps: Walk, drift: float, allowed: fl
 
 def test_matches_that_fit_badly_or_need_more_drift_than_is_allowed_for_are_no_loops() -> None:
     good = Match(np.array([0.3, 0.0, 0.1]), exp(np.array([[0.0, 0.0, 0.02]]))[0], np.eye(6), 0.8, 0.01, 300)
-    bounds, options = {(0, 9): (0.4, 0.03)}, OdometrySection()
+    bounds, options = {(0, 9): (0.4, 0.03)}, OdometrySection(max_residual=0.03)
     assert plausible([LoopMatch(0, 9, good)], bounds, options)
     for bad in (
         good._replace(shift=np.array([0.3, 0.3, 0.1])),

@@ -7,17 +7,20 @@ another match agrees with it. A pose graph corrects the keyframes, and the traje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
-from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
+from rover_pipeline.odometry.gaps import MAX_BRIDGED
+from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, VIEW, LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -31,25 +34,13 @@ _VISITS = 2
 #: Correction that is allowed even without drift, metres and radians: the odometry is that uncertain at least.
 #: Tuned: by hand.
 _MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
-#: Largest drift that is searched for, metres. Local maps that are farther from one another have nothing in common.
-#: Tuned: by hand.
-_MAX_DRIFT = 20.0
 #: Distance at which a rotation moves a point as much as the drift of the position does, metres. Tuned: by hand.
 _LEVER_ARM = 5.0
-#: Smallest number of walls that two visits must share. Tuned: by hand.
-_MIN_WALLS = 60
-#: Largest root mean square distance of the planes of two visits, metres, unless the options name one. Tuned: by hand.
-_MAX_RESIDUAL = 0.03
 #: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
 _MATCH_ERROR = 0.003, 0.0005
-#: Squared Mahalanobis distance that one in a thousand of correct matches exceeds.
-#: Noise: chi square, 6 degrees of freedom.
-_CHI_SQUARE = 22.5
 #: Standard deviation that a frame whose sweep is not usable adds to the path, and the largest one of others, metres.
 #: Tuned: by hand.
 _UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
-#: Longest time between poses that the lidar's motion is interpolated across, seconds. Tuned: by hand.
-_MAX_GAP = 0.5
 
 #: The sweeps of some frames, given their numbers.
 SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
@@ -72,34 +63,26 @@ class Loop(NamedTuple):
     match: Match
 
 
-@dataclass
-class _CandidateMatching:
-    """Matches candidates. It is sent to other processes.
-
-    Attributes:
-        pos: f8 (K, 3), of the keyframes.
-        candidates: see `_find_candidates`.
-    """
-
-    sweeps: SweepSource
-    motion: Trajectory
-    keyframes: list[_Keyframe]
-    pos: np.ndarray
-    candidates: dict[tuple[int, int], tuple[float, float]]
-    voxels: tuple[float, ...]
-
-    def __call__(self, start: int, stop: int) -> list[Loop]:
-        """The candidates `start:stop` with their matches, which are not checked yet."""
-        loops = []
-        for (first, second), (metres, radians) in list(self.candidates.items())[start:stop]:
-            old, new = (
-                LocalMap(self.sweeps(self.keyframes[each].map_frames), self.motion, self.pos[second], self.voxels)
-                for each in (first, second)
-            )
-            matched = match(old, new, metres, radians)
-            if matched is not None:
-                loops.append(Loop(first, second, matched))
-        return loops
+def _matched(
+    sweeps: SweepSource,
+    motion: Trajectory,
+    keyframes: Sequence[_Keyframe],
+    pos: np.ndarray,
+    voxels: tuple[float, ...],
+    candidates: Mapping[tuple[int, int], tuple[float, float]],
+    start: int,
+    stop: int,
+) -> list[Loop]:
+    """The candidates `start:stop` with their matches, which are not checked yet; see `_find_candidates`."""
+    loops = []
+    for (first, second), (metres, radians) in list(candidates.items())[start:stop]:
+        old, new = (
+            LocalMap(sweeps(keyframes[each].map_frames), motion, pos[second], voxels) for each in (first, second)
+        )
+        matched = match(old, new, metres, radians)
+        if matched is not None:
+            loops.append(Loop(first, second, matched))
+    return loops
 
 
 def close_loops(
@@ -128,8 +111,8 @@ def close_loops(
     path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
     variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
     candidates = _find_candidates(pos, path, variances, options)
-    motion = Trajectory(times, state, usable, max_gap=_MAX_GAP)
-    matching = _CandidateMatching(sweeps, motion, keyframes, pos, candidates, options.voxels)
+    motion = Trajectory(times, state, usable, max_gap=MAX_BRIDGED)
+    matching = functools.partial(_matched, sweeps, motion, keyframes, pos, options.voxels, candidates)
     ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
     summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(candidates), "accepted": [], "largest": None}
@@ -205,7 +188,7 @@ def _find_candidates(
     for second in range(len(pos)):
         between = path[second] - path
         drift = options.loop_drift * between + 3 * np.sqrt(np.maximum(variances[second] - variances, 0.0))
-        drift = np.minimum(drift, _MAX_DRIFT)
+        drift = np.minimum(drift, VIEW / 2)  # local maps that are farther from one another have little in common
         distance = np.linalg.norm(pos - pos[second], axis=1)
         near = (between >= options.loop_apart) & (distance <= 1.5 * options.loop_spacing + drift)
         visits: list[int] = []
@@ -230,8 +213,8 @@ def plausible(
         loop
         for loop in loops
         if loop.match.inliers >= options.loop_inliers
-        and loop.match.walls >= _MIN_WALLS
-        and loop.match.residual <= (options.max_residual or _MAX_RESIDUAL)
+        and loop.match.walls >= MIN_WALLS
+        and loop.match.residual <= (options.max_residual or np.inf)
         and np.linalg.norm(loop.match.shift, axis=0) <= bounds[loop.first, loop.second][0]
         and np.linalg.norm(log(loop.match.rotation[None])[0], axis=0) <= bounds[loop.first, loop.second][1]
     ]
@@ -262,7 +245,7 @@ def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
 def reveals_drift(matched: Match, minimum: float) -> bool:
     """Whether a match moves a visit by more than `minimum`, metres, and by more than its own error explains."""
     motion = np.concatenate([matched.shift, log(matched.rotation[None])[0]])
-    significant = matmul(motion, solve(_covariance(matched), motion)) > _CHI_SQUARE
+    significant = matmul(motion, solve(_covariance(matched), motion)) > chdtri(len(motion), FALSE_ALARM)
     return bool(significant) and _size(matched.shift, matched.rotation) > minimum
 
 

@@ -18,22 +18,21 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, FINEST_GATE, align, plane_distances
+from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, WIDEST_GATE, align, plane_distances
+from rover_pipeline.odometry.registration.point_to_plane import GATE
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Cells of the bird's-eye views, metres, whose heights have steps of half a cell; and half the width of the views,
 #: metres. Tuned: by hand.
-_CELL, _VIEW = 0.2, 40.0
+_CELL, VIEW = 0.2, 40.0
 #: Steps of the heading that are tried, radians, and their largest number to each side. Tuned: by hand.
 _ANGLE_STEP, _MAX_STEPS = np.radians(1.0), 8
 #: Largest vertical component of a wall's normal, and smallest one of a floor's. Tuned: by hand.
 _WALL, _FLOOR = 0.5, 0.9
-#: Smallest number of walls of a map that can be matched. Tuned: by hand.
-_MIN_WALLS = 6
-#: Largest distance of a plane's centre from another plane at first, metres. Tuned: by hand.
-_GATE = 0.5
+#: Smallest number of walls that two visits must share. Tuned: by hand.
+MIN_WALLS = 60
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
 #: the nearest match is the most likely one. Tuned: by hand.
 _CLEARLY_BETTER = 0.1
@@ -96,10 +95,10 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
         bound: largest correction of the position, metres.
         angle: largest correction of the rotation, radians.
     """
-    if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
+    if min(len(second.walls), len(first.walls)) < MIN_WALLS:
         return None
     best = _aligned(first, second, _UNMOVED, bound, angle)
-    if bound > _GATE / 2:
+    if bound > WIDEST_GATE / 2:
         other = _aligned(first, second, _search(first, second, bound, angle), bound, angle)
         if other.inliers > best.inliers + _CLEARLY_BETTER:
             best = other
@@ -108,9 +107,9 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
 
 def _search(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Poses:
     """The motion with a rotation about the vertical that puts most walls on walls and most floors on floors."""
-    near = first.walls[np.abs(first.walls[:, :2]).max(1) < _VIEW + bound, :2]
-    walls = second.walls[np.abs(second.walls[:, :2]).max(1) < _VIEW, :2]
-    half = int(np.ceil((_VIEW + bound) / _CELL)) + 2
+    near = first.walls[np.abs(first.walls[:, :2]).max(1) < VIEW + bound, :2]
+    walls = second.walls[np.abs(second.walls[:, :2]).max(1) < VIEW, :2]
+    half = int(np.ceil((VIEW + bound) / _CELL)) + 2
     size = fft.next_fast_len(2 * half, real=True)
     # The blur lets a wall match that is half a cell away.
     spectrum = fft.rfft2(cv2.GaussianBlur(_birds_eye_view(near, half, size), (5, 5), 1.0))
@@ -142,7 +141,7 @@ def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
     """The shift along z, metres, that puts most floors on floors."""
     if not len(second.floors) or not len(first.floors):
         return 0.0
-    edges = np.arange(-_VIEW, _VIEW + _CELL / 2, _CELL / 2)
+    edges = np.arange(-VIEW, VIEW + _CELL / 2, _CELL / 2)
     old, new = (np.histogram(each.floors[:, 2], edges)[0].astype("f8") for each in (first, second))
     old[1:-1] += (old[2:] + old[:-2]) / 2
     largest = int(2 * bound / _CELL)
@@ -155,7 +154,7 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
     """The match after the planes of the later visit are aligned with those of the earlier one."""
     deviations = np.array([bound] * 3 + [angle] * 3)
     (rot, pos), information, _ = align(
-        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gate=_GATE
+        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations
     )
     there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -matmul(rot.T, pos)[None])
     fractions, inliers, squares = [], 0, 0.0
@@ -170,5 +169,5 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
 
 def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:
     """How many planes lie on planes of the other map, and the sum of their squared distances, m2."""
-    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, FINEST_GATE, CENTRE_NOISE)
+    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, GATE, CENTRE_NOISE)
     return int(statistics.inliers), statistics.squared_distances

@@ -14,12 +14,11 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 
-#: Probability that a correct loop is not rejected. Tuned: by hand.
-_INLIER_PROBABILITY = 0.999
 #: GTSAM has the rotation before the translation. Layout.
 _ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
 
@@ -87,7 +86,7 @@ def optimize(
     params.setLossType(gtsam.GncLossType.TLS)
     params.setKnownInliers(list(range(len(poses))))
     solver = gtsam.GncLMOptimizer(graph, start, params)
-    solver.setInlierCostThresholdsAtProbability(_INLIER_PROBABILITY)
+    solver.setInlierCostThresholdsAtProbability(1 - FALSE_ALARM)
     result = solver.optimize()
     optimized = [result.atPose3(number) for number in range(len(poses))]
     kept = np.asarray(solver.getWeights())[len(poses) :] > 0.5

@@ -25,9 +25,9 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.transforms import transform_points
 
-#: Approximate number of points of a sweep that small_gicp is given. More make the initial guess no better.
+#: Approximate number of points of a sweep that make an initial guess. More make it no better.
 #: Tuned: by hand.
-_POINTS = 5000
+POINTS = 5000
 #: How often the first two sweeps are registered to one another until their motion is right. Tuned: by hand.
 _FIRST_ITERATIONS = 4
 
@@ -84,7 +84,7 @@ class SmallGicp:
     def _cloud(self, sweep: Sweep, avel: np.ndarray) -> Any:
         """The sweep deskewed to its end and downsampled."""
         since = (sweep.times - sweep.end)[:, None]
-        part = slice(None, None, max(1, len(sweep.points) // _POINTS))
+        part = slice(None, None, max(1, len(sweep.points) // POINTS))
         points = transform_points(sweep.points[part], sweep.column[part], since * self._velocity, exp(since * avel))
         return small_gicp.preprocess_points(points, self._spacing, num_neighbors=10)[0]
 

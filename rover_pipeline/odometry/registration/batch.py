@@ -35,7 +35,7 @@ from rover_pipeline.odometry.registration.spline_equations import (
     add_vectors,
 )
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
-from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
 if TYPE_CHECKING:
     from rover_pipeline.odometry.other_lidars import OtherLidar
@@ -48,9 +48,6 @@ _DEPTH, _MAX_DEPTH = 1.0, 4.0
 #: Standard deviations, degrees: of the elevation of all beams before anything is measured; and of its mean, because
 #: single beams differ by 0.05 degrees, and about 25 of them measure it. Noise: data sheets of rotating lidars.
 ELEVATION_DEGREES, _MEAN_DEGREES = 0.1, 0.01
-#: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
-#: Tuned: by hand.
-_LEAVES = 1.0
 
 
 def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
@@ -155,7 +152,7 @@ class SplineSystem:
         self.of_nuisance = Nuisance(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
         self.expected = np.full(unknowns, _DEPTH)
         self.expected[ELEVATION] = np.radians(ELEVATION_DEGREES)
-        deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
+        deepest = np.where(np.array(options.voxels) > LARGE, 0.0, _MAX_DEPTH)
         self.max_nuisance = np.concatenate([[np.inf], deepest])
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))

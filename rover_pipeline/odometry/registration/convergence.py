@@ -35,8 +35,6 @@ MAX_REMAINING = 1 / (1 - _MAX_RATE)
 #: and none of them began at the first trajectory: no pass has made that one, so that its errors are others, and the way
 #: from there to the second one says nothing about the map. Tuned: by hand.
 _MIXED_RATE = 2 / 3
-#: Squared differences of moves, relative to the largest, below which they say nothing more. Tuned: by hand.
-_INDEPENDENT = 1e-3
 
 
 class Pass(NamedTuple):
@@ -98,7 +96,7 @@ def mixed(passes: Sequence[Pass], band: np.ndarray) -> SplineTrajectory:
     ends = [difference(first.after, second.after) for first, second in pairwise(last)]
     weighted = np.array([banded_product(band, each) for each in changes])
     values, vectors = eigh(matmul(changes, weighted.T))
-    kept = values > _INDEPENDENT * values[-1]
+    kept = values > np.finfo("f4").eps * values[-1]
     if values[-1] <= 0:
         return last[-1].after
     shares = matmul(vectors[:, kept], matmul(vectors[:, kept].T, matmul(weighted, moves[-1])) / values[kept])

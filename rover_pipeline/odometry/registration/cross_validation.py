@@ -34,8 +34,10 @@ from rover_pipeline.odometry.surfels import SurfelMap
 if TYPE_CHECKING:
     from rover_pipeline.odometry.other_lidars import OtherLidar
 
-#: Largest number of consecutive sweeps that are in the same of the two maps. Tuned: by hand.
-_BLOCK = 5
+#: Largest number of consecutive sweeps that are in the same of the two maps: half a second of most lidars. Errors
+#: between maps add up as in a random walk: over the two seconds over which a pose has to be right, so many.
+#: Tuned: by hand.
+BLOCK, BLOCKS = 5, 4
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
@@ -45,9 +47,7 @@ _WIDE = 0.22
 #: Noise: two real drives.
 _TILT = 0.13
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
-_SIGNIFICANT = 2.0
-#: Standard deviation of the rotation that `_move` expects, rad. Tuned: by hand.
-_TURN = 0.02
+SIGNIFICANT = 2.0
 #: Standard deviation of a sweep's position by its own points, m, above which more of them are worth their time. It is
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
 #: Tuned: walls, parks, a real drive.
@@ -109,7 +109,7 @@ class TwoMaps:
     count: int
 
     def __post_init__(self) -> None:
-        self.block = max(1, min(_BLOCK, self.count // 4))
+        self.block = max(1, min(BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
     def insert(self, number: int, rays: np.ndarray, fit: bool = True) -> None:
@@ -125,7 +125,7 @@ class TwoMaps:
 
         No more points may be inserted afterwards.
         """
-        return self.others(number) if self.count >= 2 * _BLOCK else self._whole
+        return self.others(number) if self.count >= 2 * BLOCK else self._whole
 
     @cached_property
     def _whole(self) -> SurfelMap:
@@ -234,7 +234,7 @@ def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -
     into_lidar = np.swapaxes(into_world, 1, 2)
     information = matmul(into_lidar, np.add.reduceat(matrix, edges), into_world)
     wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
-    with_prior = information + np.diag([GATE**-2] * 3 + [_TURN**-2] * 3)
+    with_prior = information + _prior(information.sum(0))
     moves = solve(with_prior, wanted)[..., 0]
     # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
     share = np.diagonal(solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
@@ -247,8 +247,12 @@ def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
 
     Directions that nothing determines move little: they have a prior of the size of the gate.
     """
-    prior = np.diag([GATE**-2] * 3 + [_TURN**-2] * 3)
-    return solve(information + prior, right)
+    return solve(information + _prior(information), right)
+
+
+def _prior(information: np.ndarray) -> np.ndarray:
+    """Information, f8 (6, 6), of a move of the size of the gate, at the mean distance of the points."""
+    return np.diag((GATE * per_distance(information)) ** -2)
 
 
 def smallest_eigenvalue(information: np.ndarray) -> float:
@@ -290,8 +294,8 @@ def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
     differences = _differences(before, after)
     if not len(differences):
         return False
-    error = differences.std() / np.sqrt(max(len(differences) / _BLOCK, 1))
-    return bool(differences.mean() > _SIGNIFICANT * error)
+    error = differences.std() / np.sqrt(max(len(differences) / BLOCK, 1))
+    return bool(differences.mean() > SIGNIFICANT * error)
 
 
 def mean_cost(fits: Sequence[SweepFit]) -> float:

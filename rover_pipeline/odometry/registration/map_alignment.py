@@ -8,13 +8,15 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, pose_equations
 from rover_pipeline.odometry.surfel_voxels import SurfelTables
 
 #: Standard deviation of the centre of a plane, metres. Tuned: by hand.
 CENTRE_NOISE = 0.004
-#: Largest distance of a centre from its plane in the last iterations, metres, and the number of these. Tuned: by hand.
-FINEST_GATE, _FINEST_ITERATIONS = 0.05, 3
+#: Largest distance of a centre from its plane in the first iteration, metres. Tuned: by hand.
+WIDEST_GATE = 0.5
+#: Iterations with the last gate. Schedule.
+_FINEST_ITERATIONS = 3
 
 
 def align(
@@ -24,18 +26,15 @@ def align(
     guess: Poses,
     expected: Poses,
     deviations: np.ndarray,
-    gate: float,
 ) -> tuple[Poses, np.ndarray, Statistics]:
     """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
 
     Args:
         centres: (N, 3), metres, of the planes of the map.
         tables: the other map.
-        guess: where the iterations begin, (3, 3) and (3,).
+        guess: where the iterations begin, (3, 3) and (3,). Their gate is halved: outliers must not decide in the end.
         expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
             directions that the planes leave open.
-        gate: largest distance of a centre from its plane in the first iteration, metres. It is halved in each of the
-            next ones, down to `FINEST_GATE`: outliers must not decide in the end.
 
     Returns:
         The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
@@ -43,9 +42,9 @@ def align(
     """
     information = deviations**-2
     pos, rot = guess.pos[None].copy(), guess.rot[None].copy()
-    halvings = max(0, int(np.ceil(np.log2(gate / FINEST_GATE))))
-    for each in [*(gate * 0.5 ** np.arange(halvings)).tolist(), *[FINEST_GATE] * _FINEST_ITERATIONS]:
-        noise = each / 5 if each > FINEST_GATE else CENTRE_NOISE
+    halvings = int(np.ceil(np.log2(WIDEST_GATE / GATE)))
+    for each in [*(WIDEST_GATE * 0.5 ** np.arange(halvings)).tolist(), *[GATE] * _FINEST_ITERATIONS]:
+        noise = each / 5 if each > GATE else CENTRE_NOISE
         matrix, right, statistics = plane_distances(centres, tables, pos, rot, each, noise)
         deviation = np.concatenate([pos[0] - expected.pos, log(matmul(expected.rot.T[None], rot))[0]])
         update = solve(matrix[0] + np.diag(information), right[0] - information * deviation)

@@ -30,11 +30,10 @@ from rover_pipeline.odometry.surfel_voxels import (
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
 SCALE = 2.0
-#: Squared distance of a point from its plane, relative to its variance, above which it says nothing about the noise.
-#: Tuned: by hand.
-_CUT_OFF = 9.0
-#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Tuned: by hand.
+#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Those that are
+#: farther, in standard deviations, say nothing about the noise. Tuned: by hand.
 THICK = 3.0
+_CUT_OFF = THICK * THICK
 #: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
 #: bad as a point without a plane. Tuned: by hand.
 GATE = 0.05

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.clouds import Scan
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
@@ -20,14 +19,18 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
-from rover_pipeline.odometry.registration.cross_validation import cross_validate, is_worse, mean_cost, world_rays
+from rover_pipeline.odometry.registration.cross_validation import (
+    BLOCKS,
+    cross_validate,
+    is_worse,
+    mean_cost,
+    world_rays,
+)
 from rover_pipeline.odometry.registration.speed_search import with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Jerk of the spline through the poses of the backend, m/s3 and rad/s3. Tuned: by hand.
-_GUESS_JERK = 30.0
 #: Number of sweeps that a segment's map begins with. Tuned: by hand.
 _FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
@@ -41,10 +44,6 @@ _COMPARED_AFTER = 5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes. Tuned: by hand.
 _MAX_BATCH_PASSES, _SETTLED_METRES = 30, 0.002
-#: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
-#: maps change every half second, so that such errors add up to half of the largest one over two seconds.
-#: Tuned: by hand.
-_AGREE = 0.25
 #: Share of the information about a position below which hardly any surface faces a direction. It is a third where
 #: surfaces face all directions alike. Tuned: by hand.
 _FACING = 0.05
@@ -82,7 +81,7 @@ def register(
         return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(options.voxels)
     instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
-    guess = fit_spline(instants, pos, rot, begin, last, options.knots, _GUESS_JERK)
+    guess = fit_spline(instants, pos, rot, begin, last, options.knots, options.jerk)
     if options.passes != 1:
         # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
@@ -95,25 +94,6 @@ def register(
 def batch_passes(options: OdometrySection) -> int:
     """How often the whole trajectory is refined in batch at most."""
     return _MAX_BATCH_PASSES if options.passes is None else max(0, options.passes - 2)
-
-
-def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
-    """The lidar's trajectory over sweeps that are in memory, as one segment, by the backend small_gicp.
-
-    Args:
-        ts: f8 (frame,), instants that the poses refer to, seconds.
-    """
-    trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
-    for _ in range(batch_passes(options)):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
-        refined = solve(trajectory, equations, options)
-        some = sweeps[::_VALIDATED]
-        if is_worse(cross_validate(some, trajectory, options), cross_validate(some, refined, options)):
-            break
-        settled, trajectory = has_settled(options, trajectory, refined, ts, MAX_REMAINING), refined
-        if settled:
-            break
-    return trajectory.at(ts)
 
 
 def has_settled(
@@ -144,9 +124,10 @@ def _register_sweeps(
     with other speeds along it are tried, too. One of these is taken only if the points fit it significantly better.
     """
     some = sweeps[::_VALIDATED]
+    # Sweeps agree where their errors, which add up over two seconds, are half of the largest one of a valid pose.
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
     quality = cross_validate(some, forth, options)
-    if all(fits) and all(fit.shift < _AGREE * options.max_error for fit in quality):
+    if all(fits) and all(BLOCKS * fit.shift < options.max_error for fit in quality):
         return forth, fits
     turned, turned_fits = _register_to_map(
         [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options, gyro.backwards()

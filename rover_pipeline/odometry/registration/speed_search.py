@@ -14,16 +14,14 @@ import numpy as np
 
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.cross_validation import world_rays
+from rover_pipeline.odometry.registration.backends import POINTS
+from rover_pipeline.odometry.registration.cross_validation import BLOCK, world_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Number of sweeps that are compared, because in half a second a rig hardly changes its speed. Edge of the cells, m:
-#: larger than the noise of ranges, smaller than posts and gaps. Tuned: by hand.
-_SWEEPS, _EDGE_M = 5, 0.1
+#: Edge of the cells, m: larger than the noise of ranges, smaller than posts and gaps. Tuned: by hand.
+_EDGE_M = 0.1
 #: Largest speed, m/s, because a car on a motorway has 36; and number of speeds that are given. Tuned: by hand.
 _MAX_SPEED, _KEPT = 40.0, 3
-#: Number of points of a sweep that are compared, so that 400 speeds take less than half a second. Tuned: by hand.
-_POINTS = 2000
 
 
 def with_other_speeds(
@@ -37,9 +35,9 @@ def with_other_speeds(
     """
     still = guess.copy()
     still.pos[:] -= np.outer(((guess.pos - guess.pos[0]) * direction).sum(axis=1), direction)
-    first, places, since = sweeps[:_SWEEPS], [], []
+    first, places, since = sweeps[:BLOCK], [], []  # in half a second a rig hardly changes its speed
     for sweep in first:
-        part = slice(None, None, max(1, len(sweep.points) // _POINTS))
+        part = slice(None, None, max(1, len(sweep.points) // POINTS))
         places.append(world_rays(sweep, still)[part, :3])
         since.append(sweep.times[sweep.column[part]] - first[0].end)
     place, time = np.concatenate(places), np.concatenate(since)
