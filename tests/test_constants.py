@@ -32,7 +32,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 53,
     "odometry": 103,
-    "radar": 80,
+    "radar": 57,
     "report": 15,
     "simulate": 1,
     "sync": 1,
