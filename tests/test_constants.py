@@ -19,7 +19,7 @@ KIND = re.compile(r"(?:^|[.:)] |#:? )(?:(Layout|Schedule)|(Physics|Noise|Tuned):
 TUNED: dict[str, int] = {
     "calibrate": 33,
     "camera": 1,
-    "clocks": 26,
+    "clocks": 22,
     "draw": 5,
     "engine": 1,
     "export": 10,
@@ -44,7 +44,7 @@ ALL: dict[str, int] = {
     "(top)": 2,
     "calibrate": 25,
     "camera": 4,
-    "clocks": 1,
+    "clocks": 4,
     "datasets": 1,
     "draw": 27,
     "engine": 22,
