@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+from rover_pipeline.clocks.phase_posterior import DRIFT
 from rover_pipeline.clocks.tuning import TUNING
 
 # The line below the arrivals of a clock: the highest piecewise linear function that no arrival lies below.
@@ -53,7 +54,7 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
 
 def _not_early(latency: np.ndarray) -> np.ndarray:
     """Arrivals that are not far earlier than the others of their block, bool (n,)."""
-    if len(latency) < TUNING.min_deviation_arrivals:
+    if len(latency) < TUNING.min_scattered:
         return np.ones(len(latency), bool)
     median = np.median(latency)
     return np.asarray(latency >= median - max(TUNING.early_outlier * np.median(np.abs(latency - median)), 1e-6))
@@ -135,7 +136,7 @@ def fit_clock(
     first, last = numbers[0], numbers[-1]
     latency = ts[used] - (begin + (numbers - first) * period)  # after equally spaced times
     length = float(last - first) * period
-    if length * TUNING.drift < options.max_error / 8 and not alone:
+    if length * DRIFT < options.max_error / 8 and not alone:
         # So short a segment does not show its rate better than the whole recording does.
         smooth = begin + (number - first) * period + latency.min()
         return Segment(number, smooth, np.broadcast_to(np.inf, len(number)), period, 0.0)

@@ -23,6 +23,14 @@ from rover_pipeline.numerics.compiled import compiled
 
 #: Standard deviations within which the mean of random errors is. Noise: normal distribution, 99.7 %.
 RANDOM_SDS = 3.0
+#: Maximum difference of the rates of two clocks, or of one at two times: a larger one hides restarts.
+#: Noise: data sheets of crystals, which keep within 100 ppm.
+DRIFT = 1e-4
+#: Residuals, in median absolute deviations, beyond which an arrival has less weight: 1.345 standard deviations.
+#: Noise: normal distribution, 95 % efficiency (P. Huber, Robust Statistics, 1981).
+_HUBER = 2.0
+#: Number of times that the line is fitted. Schedule.
+_FITS = 10
 
 
 def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
@@ -59,7 +67,7 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
     Args:
         ts: f8 (N,), arrivals, seconds, increasing.
     """
-    if len(ts) < TUNING.min_independent:
+    if len(ts) < TUNING.min_scattered:
         return None
     period, regular = typical_period(ts)
     if not regular:
@@ -67,13 +75,13 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
     steps = np.maximum(np.round(np.diff(ts) / period), 1)
     number = np.concatenate([[0.0], np.cumsum(steps)])
     since, weight = ts - ts[0], np.ones(len(ts))
-    for _ in range(TUNING.line_fits):
+    for _ in range(_FITS):
         total = weight.sum()
         middle, mean = (weight * number).sum() / total, (weight * since).sum() / total
         rate = (weight * (number - middle) * (since - mean)).sum() / (weight * (number - middle) ** 2).sum()
         line = mean + rate * (number - middle)
         size = np.abs(since - line)
-        limit = TUNING.late * np.median(size) + 1e-9
+        limit = _HUBER * np.median(size) + 1e-9
         weight = limit / np.maximum(size, limit)
     jitter = np.clip(since - line, -2 * limit, 2 * limit)
     jitter -= jitter.mean()
@@ -145,7 +153,7 @@ def _refined(ts: np.ndarray, period: np.ndarray, longest: int) -> np.ndarray:
 
 
 # Compiled functions use these.
-_DRIFT, _OUTSIDE = TUNING.drift, TUNING.outside
+_OUTSIDE = TUNING.outside
 _RESTART, _RESTART_IN_GAP = TUNING.restart, TUNING.restart_in_gap
 
 
@@ -277,7 +285,7 @@ def _transition(state: np.ndarray, spare: np.ndarray, interval: float, period: f
     """Probabilities of phases, f8 (bins,), after an interval, seconds, in which the phase drifts or the sensor
     restarts."""
     bins, total = len(state), 0.0
-    drift = _DRIFT * max(interval, period) / (period / bins)
+    drift = DRIFT * max(interval, period) / (period / bins)
     restart = _RESTART_IN_GAP if interval > 1.5 * period else _RESTART
     # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
     if drift > bins / 8:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment
-from rover_pipeline.clocks.phase_posterior import RANDOM_SDS, rate_changes, steady_times
+from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.tuning import TUNING
 from rover_pipeline.numerics.jumps import jumps
@@ -67,7 +67,7 @@ def unexplained_latency(
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > TUNING.min_rate_change * rate
     anew = ~same & (changed | (gap >= rate.max(initial=period) + TUNING.silent_s))
-    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > TUNING.drift / 2 * passed)))
+    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
     return UnexplainedLatency(at, latency, segment, np.cumsum(anew))
 
 

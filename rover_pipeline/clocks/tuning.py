@@ -22,17 +22,10 @@ class Tuning:
     min_rate_change: float = 0.002
     #: The same over the typical difference of the estimates from neighbouring windows, against jitter.
     significant_change: float = 10.0
-    #: Minimum number of arrivals that show that their jitter is independent, against a few that do at random.
-    min_independent: int = 30
-    #: Residuals, in median absolute deviations, beyond which an arrival has less weight, against late ones (P. Huber,
-    #: Robust Statistics, 1981); and how often the line is fitted.
-    late: float = 2.0
-    line_fits: int = 10
+    #: Minimum number of arrivals that show how they scatter, against a few that agree at random.
+    min_scattered: int = 30
 
     # --- The phase (`phase_posterior`) ---
-    #: Maximum difference of the rates of two clocks, or of one at two times: a larger one hides restarts. Crystals
-    #: keep within 100 ppm.
-    drift: float = 1e-4
     #: Probability that the phase is not within the bounds that are given for it, against wrong times.
     outside: float = 1e-5
     #: Minimum and maximum number of bins of a period: a distribution that is not smooth, and sensors slower than a
@@ -62,9 +55,8 @@ class Tuning:
 
     # --- The model of a clock and its errors (`lower_envelope`, `clock_model`, `error_bounds`, `latency`) ---
     #: An arrival this many median absolute deviations before the median is a fault of the host's clock, and would pull
-    #: the line down. Needs a minimum number of arrivals, against deviations of a few that agree at random.
+    #: the line down.
     early_outlier: float = 8.0
-    min_deviation_arrivals: int = 30
     #: Fraction of the maximum error by which a phase changes at a restart. By less, a clock follows it.
     step: float = 0.5
     #: Share of its arrivals that must be that near to a model: else its blocks are made shorter.

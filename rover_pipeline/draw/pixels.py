@@ -13,6 +13,8 @@ from rover_pipeline.draw.scales import colour_distances, height_colours, velocit
 from rover_pipeline.draw.theme import CAPTION, GROUND, REMARK, RING, RING_LABEL, ROVER
 from rover_pipeline.draw.tuning import TUNING
 
+#: Quality of the WebP pictures of a page, 0 to 100. Layout.
+_WEBP_QUALITY = 82
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 
 
@@ -27,7 +29,7 @@ class EmbeddedImage(NamedTuple):
 def embed_image(image: np.ndarray) -> EmbeddedImage:
     """Encode an image, u1 (row, column, 3) RGB or (row, column, 4) RGBA."""
     code = cv2.COLOR_RGB2BGR if image.shape[2] == 3 else cv2.COLOR_RGBA2BGRA
-    data = encode_picture(".webp", cv2.cvtColor(image, code), (cv2.IMWRITE_WEBP_QUALITY, TUNING.webp_quality))
+    data = encode_picture(".webp", cv2.cvtColor(image, code), (cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY))
     text = base64.b64encode(data).decode()
     return EmbeddedImage(f"data:image/webp;base64,{text}", image.shape[1], image.shape[0])
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw.map_view import FloorPlan
-from rover_pipeline.draw.scales import colour_map, decibel_limits, distance_limits
+from rover_pipeline.draw.scales import HEIGHTS, colour_map, decibel_limits, distance_limits
 from rover_pipeline.draw.tuning import TUNING
 
 #: Distances that a colour bar names, m, where they occur. Layout.
@@ -183,7 +183,7 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
         say_empty(plot, "no returns in this sweep")
         return
     reach = float(np.percentile(np.abs(xyz[:, :2]), 98)) * 1.1 + 1
-    style: dict[str, Any] = {"cmap": colour_map("height"), "vmin": TUNING.heights[0], "vmax": TUNING.heights[1]}
+    style: dict[str, Any] = {"cmap": colour_map("height"), "vmin": HEIGHTS[0], "vmax": HEIGHTS[1]}
     points = plot.scatter(-xyz[:, 1], xyz[:, 0], 0.5, xyz[:, 2], **style)
     add_colour_bar(plot, points, f"height in the sensor's frame (m), up to {TUNING.sweep_ceiling_m:g} m above it")
     plot.set(xlim=(-reach, reach), ylim=(-reach, reach))

@@ -7,9 +7,12 @@ from matplotlib import colormaps
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 from rover_pipeline.draw.theme import APPROACHING, COLOUR_MAPS, RECEDING, STILL
-from rover_pipeline.draw.tuning import TUNING
 from rover_pipeline.lidar.ranges import CLIPPED
 
+#: Scales of the pictures: maximum span of the colours of power below the strongest cell, dB, where the noise is lower
+#: still; heights in the frame of the lidar with the first and the last colour, m; and radial speed with the last one,
+#: m/s. Layout.
+_SPAN_DB, HEIGHTS, _FULL_SPEED = 70.0, (-1.8, 1.5), 1.0
 #: Of an odd number of colours, so that one of them is `STILL`. Layout.
 _VELOCITY = LinearSegmentedColormap.from_list("velocity", np.array([APPROACHING, STILL, RECEDING]) / 255, 257)
 
@@ -53,19 +56,19 @@ def colour_distances(distances: np.ndarray, near: float, far: float) -> np.ndarr
 
 
 def decibel_limits(power: np.ndarray) -> tuple[float, float]:
-    """Values with the first and the last colour of several frames, dB: at the noise, or `span_db` below the last."""
+    """Values with the first and the last colour of several frames, dB: at the noise, or `_SPAN_DB` below the last."""
     finite = power[np.isfinite(power)]
     if not len(finite):
-        return -TUNING.span_db, 0.0
+        return -_SPAN_DB, 0.0
     high = float(finite.max())
-    return max(high - TUNING.span_db, float(np.median(finite))), high
+    return max(high - _SPAN_DB, float(np.median(finite))), high
 
 
 def height_colours(z: np.ndarray) -> np.ndarray:
     """Colours of heights in the frame of the lidar, m, (N,), as u1 RGB (N, 3): low is blue, high is red."""
-    return colourise(z, *TUNING.heights, "height")
+    return colourise(z, *HEIGHTS, "height")
 
 
 def velocity_colours(doppler: np.ndarray) -> np.ndarray:
     """Colours of radial velocities, m/s, (N,), as u1 RGB (N, 3): receding is red, approaching is blue."""
-    return colourise(np.nan_to_num(doppler), -TUNING.full_speed, TUNING.full_speed, "velocity")
+    return colourise(np.nan_to_num(doppler), -_FULL_SPEED, _FULL_SPEED, "velocity")

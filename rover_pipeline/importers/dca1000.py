@@ -24,7 +24,6 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorW
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
 from rover_pipeline.importers.mmwave_studio import Studio, epoch_of, of_json, of_log, of_script
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
@@ -32,8 +31,6 @@ from rover_pipeline.radar.boards import BOARDS
 #: Sequence of the four int16 of two complex samples in the file -> their indices in the stored order `Q Q I I`.
 #: Layout.
 ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
-#: The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
-_MAX_US = TUNING.max_chirp_us
 #: Transmitters that take turns, and receivers, of the largest cascade. Physics: 12 and 16 of four chips (TI, TIDUEN5A).
 MAX_ANTENNAS = 16
 #: Frames are read and written in blocks of this size. Schedule.
@@ -41,17 +38,18 @@ _BLOCK_BYTES = 64 << 20
 
 
 class Capture(Options):
-    """Board and waveform of a capture: the keys of `radar.args.radar` in a collection configuration."""
+    """Board and waveform of a capture: the keys of `radar.args.radar` in a collection configuration.
+
+    The limits are far beyond any chip: they keep out what is no waveform.
+    """
 
     device: str = Field(min_length=1, max_length=40, description="Name of the board, for example AWR1843.")
     port: str | None = Field(None, description="Control port of the board, which the samples do not depend on.")
     frequency: float = Field(gt=0, le=300, description="Start of the chirp, GHz.")
-    idle_time: float = Field(ge=0, le=_MAX_US, description="Time between two ramps, us.")
-    adc_start_time: float = Field(ge=0, le=_MAX_US, description="From the start of the ramp to the first sample, us.")
-    ramp_end_time: float = Field(gt=0, le=_MAX_US, description="Length of the ramp, us.")
-    tx_start_time: float = Field(
-        0, ge=-_MAX_US, le=_MAX_US, description="How long before the ramp the transmitter is on, us."
-    )
+    idle_time: float = Field(ge=0, le=1e6, description="Time between two ramps, us.")
+    adc_start_time: float = Field(ge=0, le=1e6, description="From the start of the ramp to the first sample, us.")
+    ramp_end_time: float = Field(gt=0, le=1e6, description="Length of the ramp, us.")
+    tx_start_time: float = Field(0, ge=-1e6, le=1e6, description="How long before the ramp the transmitter is on, us.")
     freq_slope: float = Field(gt=0, le=1000, description="Slope of the ramp, MHz/us.")
     adc_samples: int = Field(gt=0, le=1 << 16, description="Samples of a chirp.")
     sample_rate: float = Field(ge=1, le=1e6, description="Sample rate, ksps.")

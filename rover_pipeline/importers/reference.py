@@ -75,7 +75,7 @@ class ReferenceWriter(SensorWriter):
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
         stated = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
         finite = np.isfinite(np.concatenate(stated, axis=1)).all(1)
-        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < TUNING.max_obliqueness), **states)
+        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < TUNING.rounding), **states)
 
     def close(self) -> None:
         super().close()

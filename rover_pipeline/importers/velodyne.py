@@ -38,6 +38,8 @@ from rover_pipeline.importers.velodyne_packets import (
     sensor_times,
 )
 
+#: Packets that are decoded at once; the first ones give the model and the usual time between packets. Schedule.
+_PACKETS = 64
 #: The sensor's time falls to zero after this. Layout.
 _HOUR_US = 3_600_000_000
 #: First bytes of a capture -> byte order and time unit (the file format of libpcap, pcap-savefile(5)). Layout.
@@ -106,7 +108,7 @@ class SweepBuilder:
             raise ValueError(f"is a packet of {len(packet)} bytes, data packets have {PACKET_BYTES}")
         self._packets.append(packet)
         self._stamps.append(stamp)
-        if len(self._packets) >= TUNING.packets:
+        if len(self._packets) >= _PACKETS:
             yield from self._decode()
 
     def finish(self) -> Iterator[Sweep]:
@@ -130,7 +132,7 @@ class SweepBuilder:
         begins = np.searchsorted(found.packet, np.arange(len(packets) + 1))
         for i in range(len(packets)):
             part = slice(begins[i], begins[i + 1])
-            if steps[i] > TUNING.lost_factor * self._usual_us > 0:
+            if self._usual_us and round(steps[i] / self._usual_us) > 1:
                 self._note_gap(float(steps[i]), found.azimuth[part])
             yield from self._split(found, part, float(clock[i]), float(stamps[i]))
 
@@ -162,7 +164,7 @@ class SweepBuilder:
         )
         began = self._sweeps > 0 or azimuth.min() < TUNING.max_lacking
         duration = max(float(times.max() - times.min()), 1.0)
-        valid = whole and began and self._missing_us <= TUNING.max_lost * duration
+        valid = whole and began and self._missing_us <= TUNING.max_odd * duration
         self._parts, self._missing_us = [], 0.0
         self._old_gaps, self._gaps = self._gaps, set()
         self._sweeps += 1

@@ -101,14 +101,13 @@ class AmbiguityResolver:
             return _smallest(alone), _certain(alone)
         sigma = max(_ERRORS.doppler_error * self._bin_mps, _ERRORS.least_error)
         found = find_velocities(echoes, sigma, _ERRORS, guide)
-        if found.evidence < TUNING.min_evidence + TUNING.evidence_per_echo * count:
-            # Many echoes that are at rest at no velocity may be of a radar that is faster than any that was tried.
-            return _smallest(alone), _certain(alone) & (count < TUNING.many_echoes)
+        if found.evidence < TUNING.evidence_per_echo * count:
+            # Echoes that are at rest at no velocity may be of a radar that is faster than any that was tried.
+            return _smallest(alone), np.zeros(count, bool)
         choices = []
         moving = np.where(self._believed, 1 / (self._believed.sum() * span), 0)
-        for velocity in found.vel[found.share > TUNING.competing_share]:
-            # A velocity is not known better than the echoes say, and a wrong number costs more than an open one.
-            variance = TUNING.widened**2 * doppler_variance(echoes, velocity, sigma)
+        for velocity in found.vel[found.share > _ERRORS.max_rival]:
+            variance = doppler_variance(echoes, velocity, sigma)
             squares = (echoes.doppler + (echoes.direction * velocity).sum(axis=2)) ** 2 / variance
             density = np.exp(-0.5 * squares) / np.sqrt(2 * np.pi * variance)
             static = (density * np.exp(echoes.likelihood)).max(axis=1) > 1 / span
@@ -132,17 +131,17 @@ def _phase_likelihood(explained: np.ndarray, snr: np.ndarray, antennas: int) -> 
     """
     best = explained.max(axis=1)
     strong = snr > TUNING.strong_snr
-    misfit = TUNING.assumed_misfit
+    misfit = TUNING.min_misfit
     if np.count_nonzero(strong) >= TUNING.min_echoes:
-        misfit = max(float(np.mean(1 - best[strong])), TUNING.min_misfit)
+        misfit = max(float(np.mean(1 - best[strong])), misfit)
     # What no number explains, such as a second target in the cell, speaks for none of them.
     unexplained = 1 / snr + np.maximum(misfit, 1 - best)
-    return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -TUNING.implausible)
+    return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -TUNING.certain)
 
 
 def _smallest(likelihood: np.ndarray) -> np.ndarray:
     """The first, and so smallest, ambiguity number of each echo that is not far less likely than the best one."""
-    first: np.ndarray = (likelihood >= likelihood.max(axis=1, keepdims=True) - TUNING.certain).argmax(axis=1)
+    first: np.ndarray = (likelihood > likelihood.max(axis=1, keepdims=True) - TUNING.certain).argmax(axis=1)
     return first
 
 

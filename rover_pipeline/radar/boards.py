@@ -91,7 +91,7 @@ class Board:
     def corrections(self) -> np.ndarray:
         """Factors that give the virtual antennas equal phase and gain, c16 (tx * rx,); 0 for a dead antenna."""
         gains = np.array(self.gains or (1.0,) * len(self.signs), "c16")
-        dead = np.abs(gains) < TUNING.dead_gain
+        dead = np.abs(gains) < 10 ** (TUNING.dead_antenna_db / 20)
         return np.where(dead, 0, self.signs / np.where(dead, 1, gains))
 
     @cached_property

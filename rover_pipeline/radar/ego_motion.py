@@ -165,7 +165,7 @@ def _shares(evidence: np.ndarray, best: np.ndarray) -> np.ndarray:
 def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, np.ndarray]:
     """Velocities at which two echoes would be at rest, which are level, or three, f8 (velocity, 3), m/s."""
     # A number of spans that the phases rule out is not tried.
-    echo, ambiguity = np.nonzero(echoes.likelihood > -TUNING.implausible)
+    echo, ambiguity = np.nonzero(echoes.likelihood > -TUNING.certain)
     direction, doppler = echoes.direction[echo, ambiguity], echoes.doppler[echo, ambiguity]
     pairs, triples = (_draws(len(echo), size, options.trials) for size in (2, 3))
     pairs = pairs[:, echo[pairs[0]] != echo[pairs[1]]]
@@ -190,7 +190,7 @@ def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray)
     corners = direction[triples]
     normals = np.cross(corners[[1, 2, 0]], corners[[2, 0, 1]])
     volume = (corners[0] * normals[0]).sum(axis=1)
-    usable = np.abs(volume) > TUNING.min_volume
+    usable = volume != 0
     sums = -(doppler[triples[:, usable], None] * normals[:, usable]).sum(axis=0)
     velocities: np.ndarray = sums / volume[usable, None]
     return velocities[np.abs(velocities[:, 2]) <= TUNING.steepest * np.hypot(velocities[:, 0], velocities[:, 1])]

@@ -71,8 +71,8 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     means = np.stack([samples_of(frame, real, order).mean(axis=0) for frame in frames])
     mean = means.mean(axis=0)
     samples = mean.shape[-1]
-    reach = TUNING.coupling_reach_m / bin_m if bin_m else TUNING.coupling_reach_bins
-    top = int(np.ceil(reach + TUNING.coupling_beyond))
+    reach = TUNING.coupling_reach_m / bin_m if bin_m else MAIN_LOBE_BINS + 1
+    top = int(np.ceil(reach + TUNING.coupling_step))
     if samples < 8 * (top + MAIN_LOBE_BINS + 1):
         return None  # bins are so large that all the range is near zero
     weights = window_weights(samples, "hann")
@@ -96,15 +96,15 @@ def near_zero(coupling: Coupling, samples: int, real: bool) -> np.ndarray:
     bins = np.arange(samples // 2 if real else samples)
     mask: np.ndarray = bins <= coupling.reach + MAIN_LOBE_BINS
     # The range axis of complex samples wraps: below zero is its end.
-    return mask if real else mask | (bins > samples - (TUNING.coupling_below + MAIN_LOBE_BINS))
+    return mask if real else mask | (bins > samples - (2 * MAIN_LOBE_BINS + 1))
 
 
 @lru_cache(maxsize=8)
 def _fit(samples: int, reach: float, real: bool) -> tuple[tuple[float, ...], np.ndarray]:
     """Beat frequencies of the tones, bins, and the ridge regression from windowed samples, c16 (tone, sample)."""
     # A real signal is tones and their conjugates.
-    top = round((reach + TUNING.coupling_beyond) / TUNING.coupling_step)
-    bottom = top if real else round(TUNING.coupling_below / TUNING.coupling_step)
+    top = round((reach + TUNING.coupling_step) / TUNING.coupling_step)
+    bottom = top if real else round((MAIN_LOBE_BINS + 1) / TUNING.coupling_step)
     bins = tuple(TUNING.coupling_step * float(each) for each in range(-bottom, top + 1))
     waves = _waves(bins, samples) * window_weights(samples, "hann")[:, None]
     normal = matmul(waves.conj().T, waves)

@@ -45,11 +45,12 @@ def _clipped(frame: np.ndarray) -> float:
     for extreme, limit, inwards in ((int(frame.max()), limits.max, -1), (int(frame.min()), limits.min, 1)):
         count = int(np.count_nonzero(frame == extreme))
         if extreme != limit:
-            if abs(extreme) < TUNING.rail_min or count < TUNING.rail_samples:
+            if inwards * extreme >= -TUNING.rail_near:
                 continue
             ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
             near = np.count_nonzero((frame >= ends[0]) & (frame <= ends[1]))
-            if count * TUNING.rail_near < TUNING.rail_ratio * near:
+            # As if each value had one sample more.
+            if count * TUNING.rail_near < TUNING.rail_ratio * (near + TUNING.rail_near):
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size
@@ -133,7 +134,7 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
     """
     chirps, tx, _, count = samples.shape
     parts = min(TUNING.chirp_parts, count)
-    if chirps < TUNING.min_chirps:
+    if chirps <= len(TUNING.neighbours):
         return np.zeros((chirps, tx, parts), bool)
     edges = np.linspace(0, count, parts + 1).astype(int)[:-1]
     smallest = np.full((chirps, tx, parts), np.inf)
@@ -153,7 +154,7 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
 
 def interfered_share(bursts: np.ndarray) -> float:
     """Share of the chirps with interference; NaN where there are too few chirps."""
-    return float(bursts.any(axis=-1).mean()) if bursts.shape[0] >= TUNING.min_chirps else float("nan")
+    return float(bursts.any(axis=-1).mean()) if bursts.shape[0] > len(TUNING.neighbours) else float("nan")
 
 
 def excise(words: np.ndarray, how: Excise, real: bool, order: str) -> np.ndarray:

@@ -72,7 +72,7 @@ class PointFinder:
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, float(np.sin(np.radians(options.max_elevation))))
         self._array_error = array_error
-        self._fine, self._coarse = _beams(board, TUNING.beams, limit), _beams(board, TUNING.compared_beams, limit)
+        self._fine, self._coarse = (_beams(board, limit, step) for step in (1, 2))
         self._rows = np.ascontiguousarray(board.grid[:, 0])
         self._resolve_ambiguity = None
         if bin_mps is not None and options.max_folds and options.compensate_tdm:
@@ -119,9 +119,9 @@ class PointFinder:
             ambiguity, certain, artefact = ambiguity[cell], certain[cell], artefact[cell]
         ahead, left, up = direction.T
         # At an edge of the search nothing says where the strongest beam would be.
-        edge = ahead <= TUNING.edge_sine
+        edge = np.isclose(ahead, 0)
         for value, sines in zip((left, up), self._fine.sines, strict=True):
-            edge |= (np.abs(value) >= sines[-1] - TUNING.edge_sine) & (len(sines) > 1)
+            edge |= np.isclose(np.abs(value), sines[-1]) & (len(sines) > 1)
         snapshots = self.snapshots(spectrum, peaks.moved(ambiguity * bins))
         deviation = deviations(self._board, snapshots, peaks.snr, -left, up, self._array_error)
         deviation[edge] = np.nan
@@ -183,14 +183,14 @@ class PointFinder:
         return sines
 
 
-def _beams(board: Board, size: tuple[int, int], limit: float) -> _Beams:
-    """Beams of a board, at elevations up to the sine `limit`."""
+def _beams(board: Board, limit: float, every: int) -> _Beams:
+    """Beams of a board, one in so many, at elevations up to the sine `limit`."""
     rows, columns = board.grid.T
     # Some antennas of a board may be columns two half wavelengths apart, whose azimuths alias. One column, such as of
     # one TX and one RX, measures no azimuth: straight ahead is then the least wrong.
     step = int(np.gcd.reduce(columns))
-    azimuth = np.linspace(-1, 1, size[0] + 1) / step if step else np.zeros(1)
-    elevation = np.linspace(-limit, limit, size[1]) if board.has_elevation else np.zeros(1)
+    azimuth = np.linspace(-1, 1, TUNING.beams[0] // every + 1) / step if step else np.zeros(1)
+    elevation = np.linspace(-limit, limit, TUNING.beams[1] // every + 1) if board.has_elevation else np.zeros(1)
     steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
     phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
     return _Beams(

@@ -78,7 +78,7 @@ def prepare(
         return Prepared(coupling, calibrated)
     board = placed_board(options, config, iq.shape[1:])
     finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
-    min_snr, echoes, pairs = 10 ** (TUNING.strong_echo_db / 10), [], []
+    min_snr, echoes, pairs = TUNING.strong_snr, [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
         echoes.append(finder.coherence(*frame, min_snr))
         pairs.append(cell_pairs(*frame, finder.detect(frame[1]), min_snr))
@@ -92,7 +92,7 @@ def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pair
     tones = None if file is None else file.coupling
     if tones is None or bin_m is None or tones.samples != samples or len(tones.tones) != pairs[0] * pairs[1]:
         return None
-    if abs(tones.range_resolution / bin_m - 1) > TUNING.same_bins or tones.sample_order != options.sample_order:
+    if not np.isclose(tones.range_resolution, bin_m) or tones.sample_order != options.sample_order:
         return None
     numbers = np.array(tones.tones).reshape(-1, 2)
     return Coupling(tones.bins, tuple((numbers[:, 0] + 1j * numbers[:, 1]).tolist()), pairs, tones.reach)
@@ -108,7 +108,7 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     Returns:
         The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
     """
-    if len(echoes) < TUNING.min_strong_echoes:
+    if len(echoes) < TUNING.min_echoes:
         return float("nan"), 0.0
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 

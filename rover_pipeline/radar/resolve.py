@@ -193,7 +193,7 @@ class Resolver:
             gradient = matmul(flat.conj().transpose(0, 2, 1), rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
             change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
-            largest = TUNING.max_step * self._beam
+            largest = TUNING.min_distance * self._beam
             trial = np.clip(best + step[:, None] * np.clip(change, -largest, largest), self._grid[0], self._grid[-1])
             _, residual = _fitted(self._steering(trial), lines)
             better = residual < lowest

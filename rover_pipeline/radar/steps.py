@@ -230,8 +230,8 @@ def quality(
         find = None  # without the board nothing is known of the array, but of the samples all the same
 
     def coherence(i: int) -> float:
-        values = find.coherence(*frames.spectrum_and_power(i), TUNING.coherence_snr) if find else np.empty(0)
-        return float(np.median(values)) if len(values) >= TUNING.min_coherence_targets else float("nan")
+        values = find.coherence(*frames.spectrum_and_power(i), TUNING.strong_snr) if find else np.empty(0)
+        return float(np.median(values)) if len(values) >= TUNING.min_echoes else float("nan")
 
     found = [frame_health(frames.samples(i)) for i in range(len(frames))]
     interfered, excised, power = (np.array(values, "f4") for values in zip(*found, strict=True))

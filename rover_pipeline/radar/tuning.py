@@ -20,46 +20,28 @@ class Tuning:
     mover_span: float = 10.0
     #: Hypotheses that are refined and compared with the best one: one that is not refined looks worse. Down.
     compared: int = 4
-    #: Volume of the smallest triple of directions, of three 6 degrees apart: smaller ones multiply errors. Down.
-    min_volume: float = 1e-3
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
     steepest: float = 1.0
     #: Standard deviation, m/s, and largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
     guide_sigma: float = 0.2
     guide_evidence: float = 25.0
-    #: Speed over the largest unambiguous one up to which an estimate can be valid: echoes ahead are lost first. Fast.
-    speed_slack: float = 1.1
 
     # --- Doppler ambiguity (`ambiguity`) ---
     #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
     ambiguities_beyond: int = 3
-    #: Minimum number of echoes that determine a velocity, or the misfit of the array: fewer agree at random. Unit
-    #: tests.
+    #: Minimum number of echoes that determine a velocity, or the misfit or the coherence of the array: fewer agree at
+    #: random. Unit tests.
     min_echoes: int = 4
-    #: Echoes that are at rest at no velocity, from which on phases alone are not believed: too fast a radar. Fast.
-    many_echoes: int = 16
-    #: Evidence that a velocity needs in all and for each echo: some echoes of any scene are at rest somewhere. Fast.
-    min_evidence: float = 12.0
-    evidence_per_echo: float = 1.3
-    #: Evidence of a competing velocity, as a share, above which ambiguity numbers must agree with it too. Fast.
-    competing_share: float = 0.6
-    #: Factor of the errors of echoes when ambiguity numbers are decided: a crowd looks static at another number. Fast.
-    widened: float = 2.0
-    #: Logarithm of the odds from which on an ambiguity number is certain (50 to 1). Fast.
-    certain: float = 3.9
-    #: Maximum evidence of phases, as a logarithm: ghosts and second targets mislead them in one cell of some hundreds.
-    #: Fast.
-    implausible: float = 6.0
-    #: Share of an echo's power that an array leaves unexplained: at least, where no echo is strong, and their SNR.
-    min_misfit: float = 0.02
-    assumed_misfit: float = 0.1
-    strong_snr: float = 30.0
+    #: Evidence for each echo that a velocity needs: some echoes of any scene are at rest somewhere. Fast.
+    evidence_per_echo: float = 2.0
+    #: Logarithm of the odds from which on an ambiguity number is certain (100 to 1), and maximum evidence of phases:
+    #: ghosts and second targets mislead them in one cell of some hundreds. Fast.
+    certain: float = 4.6
+    #: Share of an echo's power that an array leaves unexplained: at least, and where no echo is strong.
+    min_misfit: float = 0.05
 
-    # --- Coupling of the antennas (`coupling`), tuned on simulated boards and two real captures ---
-    #: How far the tones go beyond the reach, and below zero, where the skirts of the coupling wrap, bins.
-    coupling_beyond: float = 0.5
-    coupling_below: float = 3.0
-    #: Step of the tones, bins: half a bin describes any delay between two tones.
+    # --- Coupling of the antennas (`frames`), tuned on simulated boards and two real captures ---
+    #: Step of the tones, bins: half a bin describes any delay between two tones. They go one beyond the reach.
     coupling_step: float = 0.5
     #: Ridge of the fit over the power of a tone: tones half a bin apart are nearly dependent.
     coupling_ridge: float = 1e-3
@@ -69,11 +51,9 @@ class Tuning:
     coupling_constant: float = 0.5
 
     # --- Before the frames (`prepare`), tuned on recordings of whole rooms ---
-    #: Power over noise, dB, of echoes whose phases the noise changes by less than 3 degrees, and their minimum number.
-    strong_echo_db: float = 25.0
-    min_strong_echoes: int = 5
-    #: Largest relative difference of range bins for which a calibrated coupling is that of a recording.
-    same_bins: float = 1e-3
+    #: Power over noise of echoes that show how far the array is from a perfect one (20 dB): the noise changes their
+    #: phases by 4 degrees.
+    strong_snr: float = 100.0
     #: Energy at negative over positive beat frequencies above which I and Q seem swapped. Far walls of a room alone
     #: give 2 to 3, recordings of whole rooms with swapped words 10 and more.
     swapped_ratio: float = 8.0
@@ -86,15 +66,14 @@ class Tuning:
     # --- Health of frames (`health`), tuned on simulated faults ---
     #: Share of frames above which interference is named: a single burst is no fault.
     named_share: float = 0.01
-    #: Power over that of the median antenna, dB, below which one is weak, or dead.
+    #: Power over that of the median antenna, dB, below which one is weak, or dead: its noise would be made as loud as
+    #: the others' signal.
     weak_antenna_db: float = -6.0
     dead_antenna_db: float = -20.0
-    #: A value that no sample exceeds is a rail, although it is not the limit of its type, if so many samples have it,
-    #: so many times more than each of the values next to it, and if it is so large: maxima of noise are no rails.
-    rail_samples: int = 16
+    #: A value that no sample exceeds is a rail, although it is not the limit of its type, if so many times more samples
+    #: have it than each of so many values next to it, which are all of its sign: maxima of noise are no rails.
     rail_ratio: int = 20
     rail_near: int = 16
-    rail_min: int = 256
     #: A part of a chirp is a burst if its power is above the typical one by this factor, and by so many deviations of
     #: the logarithms. The typical one is at this quantile, so that more than half of the chirps may be interfered.
     burst_factor: float = 10.0
@@ -103,34 +82,23 @@ class Tuning:
     #: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
     repair_iterations: int = 12
     repair_threshold: float = 3.0
-    #: Parts that a chirp is divided into, chirps of the same transmitter before and after one that it is compared with,
-    #: and the minimum number of chirps of a transmitter in a frame in which interference can be found.
+    #: Parts that a chirp is divided into, and chirps of the same transmitter before and after one that it is compared
+    #: with: interference can be found in a frame with more chirps than these.
     chirp_parts: int = 16
     neighbours: tuple[int, ...] = (-2, -1, 1, 2)
-    min_chirps: int = 6
 
-    # --- Points (`detect`, `points`, `prepare`, `coupling`, `boards`, `steps`, `timing`, `guided`), by hand ---
+    # --- Points (`detect`, `points`, `prepare`, `frames`, `timing`, `guided`), by hand ---
     #: A Doppler sidelobe may have this many times the power of the window's envelope: a moving target spreads.
     sidelobe_margin: float = 4.0
     #: Iterations of reweighted least squares for the imbalance of I and Q.
     imbalance_iterations: int = 20
-    #: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
-    #: strongest beam by a parabola, and the same for comparing ambiguity numbers, whose winner is then refined.
-    beams: tuple[int, int] = (64, 17)
-    compared_beams: tuple[int, int] = (32, 9)
-    #: Distance from an edge of the search, in the sine, that is rounding.
-    edge_sine: float = 1e-6
+    #: Intervals of azimuth and elevation beams, equally spaced in the sine: fine enough to refine the strongest beam by
+    #: a parabola. Ambiguity numbers are compared with every second one.
+    beams: tuple[int, int] = (64, 16)
     #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
     edge_bins: int = 4
-    #: Distance within which the coupling seems to be, m, and in range bins where a recording does not say how large
-    #: they are: leads, package and radome, and no objects beyond.
+    #: Distance within which the coupling seems to be, m: leads, package and radome, and no objects beyond.
     coupling_reach_m: float = 0.15
-    coupling_reach_bins: float = 3.0
-    #: Relative gain below which an antenna is dead: its noise would be made as loud as the others' signal.
-    dead_gain: float = 0.1
-    #: Power over noise of targets that show the coherence of the array (20 dB), and their minimum number in a frame.
-    coherence_snr: float = 100.0
-    min_coherence_targets: int = 3
     #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
     #: long; only jitter makes it too short.
     max_duration: float = 1.05
@@ -141,9 +109,8 @@ class Tuning:
     #: Steps of the search over the sine of the azimuth, per width of a beam; and of the elevation.
     azimuth_steps: int = 10
     elevation_steps: int = 33
-    #: Maximum step of the refinement of the directions, in widths of a beam.
-    max_step: float = 0.25
-    #: Distance below which two directions are one target whose phases the array's model does not fit, beam widths.
+    #: Distance below which two directions are one target whose phases the array's model does not fit, and maximum step
+    #: of the refinement of the directions, beam widths.
     min_distance: float = 0.3
     #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power: singular matrices.
     loading: float = 1e-2

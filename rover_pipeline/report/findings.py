@@ -240,7 +240,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
     sweeps = next((each.samples for each in evidence.raw if each.name == evidence.lidar), 0)
-    is_short = sweeps <= TUNING.few_sweeps
+    is_short = sweeps <= TUNING.few
     lost = next((each.invalid == each.samples for each in evidence.virtual if each.name == "_odom"), False)
     for step in evidence.steps:
         if step.left_out:
@@ -296,7 +296,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         )
     if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > TUNING.contradicted_share:
         ours, radars = speed.contradicted_mps
-        moves = "stands still" if ours < TUNING.still_mps else f"moves at {ours:.1f} m/s"
+        moves = f"moves at {ours:.1f} m/s" if round(ours, 1) else "stands still"
         for_share = percent(speed.contradicted_share or 0.0)
         yield _finding(
             "warning",

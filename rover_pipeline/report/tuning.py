@@ -18,29 +18,24 @@ class Tuning:
     max_invalid_share: float = 0.5
     #: Of fewer samples neither the clock nor anything else can be estimated: remarks about them are no warnings.
     few_samples: int = 20
-    #: A trajectory of so few sweeps has nothing to be checked against: that it is invalid is no error.
-    few_sweeps: int = 3
-    #: Difference between two valid speeds that no error of either explains: m/s, and deviations of the radar's.
+    #: A trajectory of so few sweeps has nothing to be checked against: that it is invalid is no error. And at least so
+    #: many samples must be the same for a sensor to be called stuck. Damages.
+    few: int = 3
+    #: Difference between two valid speeds, m/s, beside the radar's deviations, that no error of either explains.
     contradiction_mps: float = 0.5
-    contradiction_sds: float = 3.0
     #: Share of radar frames that contradict the odometry above which that is a finding, against single wrong frames.
     contradicted_share: float = 0.02
-    #: Maximum speed of a rig that the finding says to stand still, m/s.
-    still_mps: float = 0.2
 
     # --- A look at samples ---
     #: Samples of a channel that are looked at, evenly spaced: the page must not decode them all. Damages.
     looked_at: int = 6
-    #: Minimum number of samples that must be the same for a sensor to be called stuck. Damages.
-    min_stuck: int = 3
     #: Values of pixels that differ by no more than this are one colour: JPEG changes them by a little. Damages.
     one_colour: int = 6
 
     # --- Damaged values, which would stretch charts ---
-    #: Maximum coordinate, m, speed, m/s, and value of any other channel: an axis beyond it cannot be drawn.
-    max_coordinate_m: float = 1e6
+    #: Maximum speed, m/s, and value of any other channel: an axis beyond it cannot be drawn.
     max_speed_mps: float = 1e3
-    max_value: float = 1e15
+    max_value: float = 1e6
     #: Maximum distance of a time stamp from the median of its sensor, s.
     max_distance_s: float = 30 * 86400.0
     #: Maximum distance of points in a picture of the radar, m: no radar on a rover has points that are farther away.

@@ -240,7 +240,7 @@ class RadarSink(BatchSink):
         doppler = points[self._doppler].astype("f4") * np.float32(self._sign)
         kept = np.isfinite(xyz).all(axis=1) & np.isfinite(doppler)
         xyz, doppler, points = xyz[kept], doppler[kept], points[kept]
-        if len(self._speeds) < TUNING.values:
+        if len(self._speeds) < _BATCH:  # more are no multiples of a step
             self._speeds.update(np.abs(doppler).tolist())
         self._points += len(doppler)
         strength = points[self._strength].astype("f4") if self._strength else np.full(len(xyz), np.nan, "f4")
@@ -272,11 +272,10 @@ def bin_size(values: np.ndarray, measurements: int) -> float | None:
         measurements: how many measurements they come from.
     """
     values = np.unique(np.asarray(values, "f8"))
-    values = values[values > TUNING.equal_share * values.max(initial=0.0)]
+    values = values[~np.isclose(values, np.append(0.0, values[:-1]))]  # they were rounded to 24 bits
     if len(values) < 2 or measurements < TUNING.min_repeated * len(values):
         return None
-    steps = np.diff(values, prepend=0.0)
-    step = float(steps[steps > TUNING.equal_share * values[-1]].min())
+    step = float(np.diff(values, prepend=0.0).min())
     # The largest values give the step best, but only once it is known how many steps they are.
     for max_steps in (4, 32, 256, np.inf):
         near = values[values <= max_steps * step]
@@ -362,7 +361,7 @@ def _compressed(content: dict[str, Any], number: int) -> _Picture:
         _require_size(size)
         if problem := marker_problem(data):
             raise ValueError(f"is a JPEG whose {problem}")
-        if number < TUNING.first_decoded or number % TUNING.every_decoded == 0:
+        if number < TUNING.every_decoded or number % TUNING.every_decoded == 0:
             decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
         return _Picture(data, size)
     size = png_size(data)

@@ -62,7 +62,7 @@ class FrameTree:
         if known is None:
             if len(self.parents) < _MAX_FRAMES:
                 self.parents[child] = (parent, pose)
-        elif known[0] != parent or not np.allclose(known[1], pose, rtol=0, atol=TUNING.equal_transform):
+        elif known[0] != parent or not np.allclose(known[1], pose, rtol=0, atol=TUNING.rounding):
             if static:  # the last one that is sent holds
                 self.parents[child] = (parent, pose)
             else:
@@ -197,7 +197,7 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
     """Keep what is needed of a message, and return the stamp of its header, ns."""
     number = topic.count
     if topic.type in TF:
-        if "static" in topic.name or number < TUNING.all_transforms or number % TUNING.every_transform == 0:
+        if "static" in topic.name or number < TUNING.every_transform**2 or number % TUNING.every_transform == 0:
             for each in decoder.decode(topic.type, message.data)["transforms"]:
                 parent, child = each["header"]["frame_id"], each["child_frame_id"]
                 found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)
@@ -318,7 +318,7 @@ def _clock(
     """Names of the topics whose headers are of the clock of the trace."""
     groups: list[list[str]] = []
     for name in sorted(offsets, key=lambda name: offsets[name]):
-        if groups and offsets[name] - offsets[groups[-1][-1]] < TUNING.same_clock_ns:
+        if groups and offsets[name] - offsets[groups[-1][-1]] < TUNING.same_clock_s * 1e9:
             groups[-1].append(name)
         else:
             groups.append([name])

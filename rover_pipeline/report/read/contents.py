@@ -110,7 +110,7 @@ def _pictures(images: np.ndarray) -> _Found:
     flat = images.reshape(len(images), -1, images.shape[-1])
     if (np.ptp(flat, axis=1) <= TUNING.one_colour).all():
         yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
-    elif len(images) >= TUNING.min_stuck and (images == images[0]).all():
+    elif len(images) >= TUNING.few and (images == images[0]).all():
         yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
 
 
@@ -119,7 +119,7 @@ def _vectors(values: np.ndarray) -> _Found:
     bad = int((~np.isfinite(values)).any(axis=1).sum())
     if bad:
         yield f"has {count(bad, 'sample')} that are not finite numbers", bad == len(values)
-    elif len(values) >= TUNING.min_stuck and (values == values[0]).all():
+    elif len(values) >= TUNING.few and (values == values[0]).all():
         yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
 
 

@@ -19,6 +19,8 @@ from rover_pipeline.validation import accuracy
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
 #: Points of the path in `summary.json`. Layout.
 _PATH_POINTS = 200
+#: Deviations of a speed beyond which it is another one. Noise: normal distribution, 99.7 %.
+_GATE = 3.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def read_track(odom: SensorRecord | None) -> Track | None:
     """The track of `_odom`, `_reference` or `_truth`, valid or not; None when it cannot be read or is a single pose."""
     if odom is None or len(odom.ts) < 2 or (pos := odom.read("pos", (3,))) is None:
         return None
-    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < TUNING.max_coordinate_m).all(axis=1)
+    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < TUNING.max_value).all(axis=1)
     valid = (odom.valid != 0) & plausible
     vel = odom.read("vel", (3,))
     speed = np.where(valid, _norm(np.gradient(pos, odom.ts, axis=0) if vel is None else vel), np.nan)
@@ -172,7 +174,7 @@ def compare_radar_speed(
         difference = _rms(expected - measured.speed)
         both = np.isfinite(expected) & np.isfinite(measured.speed)
         sd = 0.0 if sigma is None else np.nan_to_num(sigma, nan=np.inf)
-        limit = TUNING.contradiction_mps + TUNING.contradiction_sds * sd
+        limit = TUNING.contradiction_mps + _GATE * sd
         apart = both & (np.abs(expected - measured.speed) > limit)
         if both.any():
             contradicted = float(apart.sum() / both.sum())
