@@ -16,9 +16,57 @@ from tests.test_architecture import PACKAGE, SOURCES
 #: The last words of the comment above a number.
 KIND = re.compile(r"(?:^|[.:)] |#:? )(?:(Layout|Schedule)|(Physics|Noise|Tuned): \S.*)\.$")
 #: The number of tuned constants by room, fields of `Tuning` models among them.
-TUNED: dict[str, int] = {"calibrate": 33, "camera": 1, "clocks": 22, "draw": 5, "engine": 1, "export": 10, "format": 1, "importers": 14, "imu": 35, "kinematics": 6, "lidar": 3, "mapping": 19, "numerics": 3, "objects": 53, "odometry": 103, "radar": 57, "report": 11, "simulate": 1, "sync": 1, "validation": 12, "workflow": 1,}
+TUNED: dict[str, int] = {
+    "calibrate": 33,
+    "camera": 1,
+    "clocks": 22,
+    "draw": 5,
+    "engine": 1,
+    "export": 10,
+    "format": 1,
+    "importers": 14,
+    "imu": 35,
+    "kinematics": 6,
+    "lidar": 3,
+    "mapping": 19,
+    "numerics": 3,
+    "objects": 53,
+    "odometry": 103,
+    "radar": 57,
+    "report": 11,
+    "simulate": 1,
+    "sync": 1,
+    "validation": 12,
+    "workflow": 1,
+}
 #: The number of all numbers at the level of a module by room.
-ALL: dict[str, int] = {"(top)": 2, "calibrate": 25, "camera": 4, "clocks": 4, "datasets": 1, "draw": 27, "engine": 22, "export": 52, "format": 33, "importers": 66, "imu": 37, "kinematics": 16, "lidar": 11, "mapping": 8, "numerics": 17, "objects": 42, "occupancy": 4, "odometry": 127, "radar": 21, "reading": 2, "report": 13, "simulate": 96, "sync": 1, "validation": 14, "workflow": 14,}
+ALL: dict[str, int] = {
+    "(top)": 2,
+    "calibrate": 25,
+    "camera": 4,
+    "clocks": 4,
+    "datasets": 1,
+    "draw": 27,
+    "engine": 22,
+    "export": 52,
+    "format": 33,
+    "importers": 66,
+    "imu": 37,
+    "kinematics": 16,
+    "lidar": 11,
+    "mapping": 8,
+    "numerics": 17,
+    "objects": 42,
+    "occupancy": 4,
+    "odometry": 127,
+    "radar": 21,
+    "reading": 2,
+    "report": 13,
+    "simulate": 96,
+    "sync": 1,
+    "validation": 14,
+    "workflow": 14,
+}
 
 
 class Number(NamedTuple):
