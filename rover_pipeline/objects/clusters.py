@@ -333,7 +333,7 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
     loose = points.select(points.label != STANDING)
     number = _components(loose.xyz[:, :2], loose.label == MOVING, lidar[:2], step)
     found = _described(loose, number, frame, lidar, min_points)
-    return found.select((found.moving >= TUNING.most) & (found.size <= _MAX_SIZE_M))
+    return found.select((found.moving >= TUNING.majority) & (found.size <= _MAX_SIZE_M))
 
 
 def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:

@@ -99,7 +99,7 @@ def _is_inside(track: Track, body: Body, stamps: np.ndarray) -> bool:
     times = stamps[body.sweep]
     known = np.isin(track.clusters.frame, body.sweep)
     inside = body.near(times, track.clusters.time, track.clusters.middle, TUNING.surface_m) & known
-    return bool(inside.mean() >= TUNING.most)
+    return bool(inside.mean() >= TUNING.majority)
 
 
 def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> list[Track]:

@@ -38,7 +38,7 @@ class Tuning(NamedTuple):
     max_gap_m: float = 1.2
     #: Minimum share of points in free places, against shadows and surfaces that come into view; and of the clusters of
     #: a track in the box of another one, of which it is then a part.
-    most: float = 0.5
+    majority: float = 0.5
 
     # Tracks.
     #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
