@@ -32,7 +32,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 50,
     "odometry": 103,
-    "radar": 57,
+    "radar": 56,
     "report": 11,
     "simulate": 1,
     "sync": 1,

@@ -22,8 +22,7 @@ class Tuning:
     compared: int = 4
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
     steepest: float = 1.0
-    #: Standard deviation, m/s, and largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
-    guide_sigma: float = 0.2
+    #: Largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
     guide_evidence: float = 25.0
 
     # --- Doppler ambiguity (`points`) ---
