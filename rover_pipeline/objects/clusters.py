@@ -333,7 +333,7 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
     loose = points.select(points.label != STANDING)
     number = _components(loose.xyz[:, :2], loose.label == MOVING, lidar[:2], step)
     found = _described(loose, number, frame, lidar, min_points)
-    return found.select((found.moving >= TUNING.min_moving) & (found.size <= _MAX_SIZE_M))
+    return found.select((found.moving >= TUNING.majority) & (found.size <= _MAX_SIZE_M))
 
 
 def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
@@ -438,7 +438,7 @@ def _described(points: Points, number: np.ndarray, frame: int, lidar: np.ndarray
         outline, later, _ = outlined(xy, points.time[group] - time, points.open[group])
         apart = np.linalg.norm(outline[:, None] - hidden[None], axis=-1).min(axis=1, initial=np.inf)
         sample = sampled(np.column_stack([xy, points.time[group] - time]))
-        outlines.append((outline, later, apart <= TUNING.open_m, sample))
+        outlines.append((outline, later, apart <= TUNING.surface_m, sample))
     outline, later, is_open, sample = (np.stack(each) for each in zip(*outlines, strict=True))
     return Clusters(
         frame=np.full(len(groups), frame, "i4"),

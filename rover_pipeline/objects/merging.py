@@ -24,8 +24,6 @@ _GATE = 13.3
 #: How much less the squared distance of a pair is than that of any other one: it is seven times as likely (exp(4 / 2)).
 #: Tuned: by hand.
 _CLEAR = 4.0
-#: Minimum share of the clusters of a track in the box of another one, of which it is then a part. Tuned: by hand.
-_MIN_INSIDE = 0.6
 
 Make = Callable[[Clusters], Body]
 
@@ -101,7 +99,7 @@ def _is_inside(track: Track, body: Body, stamps: np.ndarray) -> bool:
     times = stamps[body.sweep]
     known = np.isin(track.clusters.frame, body.sweep)
     inside = body.near(times, track.clusters.time, track.clusters.middle, TUNING.surface_m) & known
-    return bool(inside.mean() >= _MIN_INSIDE)
+    return bool(inside.mean() >= TUNING.majority)
 
 
 def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> list[Track]:

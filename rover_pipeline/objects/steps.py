@@ -40,8 +40,6 @@ _TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
 #: Squared distance, in spreads, at which an object is as likely "other"; and minimum probability of "other": rules are
 #: never sure. Tuned: by hand.
 _OTHER, _MIN_OTHER = 9.0, 0.05
-#: Minimum speed, m/s: slower ones are alike. Tuned: by hand.
-_MIN_SPEED = 0.3
 
 
 def objects(
@@ -164,7 +162,7 @@ def _moving(
     found = merged_tracks(
         track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
     )
-    return [each for each in found if each.moving >= TUNING.min_moving and each.way >= options.min_way]
+    return [each for each in found if each.moving >= TUNING.majority and each.way >= options.min_way]
 
 
 def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:
@@ -219,7 +217,7 @@ def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:
         extent: f8 (3,), length, width and height, m.
         speed: median of the track, m/s; 0 = it stands, so that the speed says nothing.
     """
-    values = np.log([*extent, max(speed, _MIN_SPEED)])
+    values = np.log([*extent, max(speed, TUNING.min_speed)])
     weights = np.array([1.0, 1.0, 1.0, float(speed > 0)])
     distance = np.full(len(CLASSES), _OTHER)
     for number, name in enumerate(CLASSES):

@@ -16,7 +16,8 @@ class Tuning(NamedTuple):
 
     # Evidence that a place was free, or that a surface was there.
     #: Ranges of one surface differ by at most this, m, and the share of the range: errors of ranges and poses, rough
-    #: surfaces. What is twice as far away is another surface.
+    #: surfaces. What is twice as far away is another surface. An end of a cluster this near to a point that has
+    #: something nearer beside it may be hidden.
     surface_m: float = 0.15
     surface_share: float = 0.005
     #: Half of the window of pixels around a direction: beams of two sweeps do not hit quite the same places. A place is
@@ -35,10 +36,9 @@ class Tuning(NamedTuple):
     gap_grazed: float = 0.03
     #: Maximum gap within a cluster, m, against people far away who walk side by side and become one body.
     max_gap_m: float = 1.2
-    #: Minimum share of points in free places, against shadows and surfaces that come into view.
-    min_moving: float = 0.5
-    #: An end of a cluster this near to a point that has something nearer beside it may be hidden, m.
-    open_m: float = 0.25
+    #: Minimum share of points in free places, against shadows and surfaces that come into view; and of the clusters of
+    #: a track in the box of another one, of which it is then a part.
+    majority: float = 0.5
 
     # Tracks.
     #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
@@ -75,7 +75,8 @@ class Tuning(NamedTuple):
     side_sd: float = 0.017
     #: Clusters this many standard deviations off are of something else that the tracker took for the body.
     outlier_sds: float = 6.0
-    #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise.
+    #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise, and of one that says
+    #: of which class a body is.
     min_speed: float = 0.5
     #: Standard deviation of a radial velocity of the radar, m/s: limbs and wheels move otherwise than the body.
     radial_sd: float = 0.4

@@ -106,7 +106,8 @@ def find_velocities(
 
     Args:
         doppler_sigma: standard deviation of the Doppler, m/s.
-        guide: f8 (3,), velocity by odometry, m/s, in the radar's frame; None = not known.
+        guide: f8 (3,), velocity by odometry, m/s, in the radar's frame, as good as a valid one of the radar; None = not
+            known.
     """
     direction = np.ascontiguousarray(echoes.direction)
     doppler, likelihood, error = map(np.ascontiguousarray, echoes[1:])
@@ -122,7 +123,7 @@ def find_velocities(
         ego_evidence(*arrays, velocities, doppler_sigma**2, TUNING.mover_span, pitch, values)
         values[:, -1] = -0.5 * (velocities[:, 2] / vertical_sigma(velocities, options.vertical, options.pitch)) ** 2
         if guide is not None:
-            off = ((velocities - guide)[:, :2] ** 2).sum(axis=1) / (2 * TUNING.guide_sigma**2)
+            off = ((velocities - guide)[:, :2] ** 2).sum(axis=1) / (2 * options.max_error**2)
             values[:, -1] += np.maximum(TUNING.guide_evidence - off, 0)
         return values
 

@@ -22,11 +22,10 @@ class Tuning:
     compared: int = 4
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
     steepest: float = 1.0
-    #: Standard deviation, m/s, and largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
-    guide_sigma: float = 0.2
+    #: Largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
     guide_evidence: float = 25.0
 
-    # --- Doppler ambiguity (`ambiguity`) ---
+    # --- Doppler ambiguity (`points`) ---
     #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
     ambiguities_beyond: int = 3
     #: Minimum number of echoes that determine a velocity, or the misfit or the coherence of the array: fewer agree at
@@ -116,7 +115,7 @@ class Tuning:
     loading: float = 1e-2
     ridge: float = 1e-3
 
-    # --- Velocity (`velocity`, `ambiguity`), by hand ---
+    # --- Velocity (`velocity`, `points`), by hand ---
     #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without, against
     #: covariances that many points make too small: directions that are wrong in the same way (spacing, phases,
     #: elevations that are smaller than they look).

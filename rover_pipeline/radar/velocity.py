@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
-from rover_pipeline.radar.axes import doppler_bin
+from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
     OUTLIER,
     Echoes,
@@ -72,6 +72,7 @@ def velocity(
     mps = doppler_bin(sidecar)
     if mps is None:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    limit = max_doppler(sidecar) or np.inf
     estimates = []
     for positions, speeds, n, sure, errors in zip(xyz, doppler, count, certain, deviation, strict=True):
         known = np.flatnonzero(sure[:n])
@@ -81,6 +82,8 @@ def velocity(
         # Where few points are certain, those that are need not stand for the others. Of a radar that is too fast for
         # its spans to be distinguished, only points at its sides are certain, whose directions then err to one side.
         enough = estimate.inliers >= options.min_share * n
+        # Half a span beyond the largest speed that a point is believed to have, most points ahead are not certain.
+        enough &= bool(np.linalg.norm(estimate.vel, axis=0) <= 2 * (options.max_folds + 1) * limit)
         estimates.append(estimate._replace(determined=estimate.determined and bool(enough)))
     return {
         "vel": np.array([each.vel for each in estimates], "f4"),
