@@ -150,7 +150,7 @@ def smooth(
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), 4 if radars[0].common else 0))
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-    found = _Equations(*(memory.zeros(*shape) for shape in shapes), memory)
+    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), memory])
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not common.size
