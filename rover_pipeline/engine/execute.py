@@ -254,12 +254,12 @@ class StepRun:
         task, recording, start = self.task, arguments["recording"], 0
         returned = task.step.call(**arguments)
         by_ranges = isinstance(returned, Generator)
-        for channels in returned if by_ranges else [self._without_inspection(returned)]:
-            if isinstance(channels, Inspection):
-                self._take(channels)
+        for part in returned if by_ranges or type(returned) is tuple else (returned,):
+            if isinstance(part, Inspection):
+                self._take(part)
                 continue
-            stop = start + len(next(iter(channels.values()))) if by_ranges else recording.count
-            result = task.as_channels(channels, stop - start)
+            stop = start + len(next(iter(part.values()))) if by_ranges else recording.count
+            result = task.as_channels(part, stop - start)
             if not task.specs:
                 task.specs.update(task.specs_of(result))
                 self._create()
@@ -295,13 +295,10 @@ class StepRun:
             if task.step.takes("trace"):
                 arguments["trace"] = self.trace
             returned = task.call_function(arguments, 0, task.inputs.count, function)
-        return self._without_inspection(returned), recording.readable
-
-    def _without_inspection(self, returned: Any) -> Any:
         if isinstance(returned, tuple):
             returned, inspection = returned
             self._take(inspection)
-        return returned
+        return returned, recording.readable
 
     def _take(self, inspection: Inspection) -> None:
         warnings, notes = (

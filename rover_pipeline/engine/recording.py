@@ -8,16 +8,20 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import numpy as np
 
 from rover_pipeline.engine.parallel import Processes, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.engine.shared import Exchange, OnDisk
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
+from rover_pipeline.lookup import load
 from rover_pipeline.options import DaskOptions
+
+if TYPE_CHECKING:
+    from rover_pipeline.numerics.blocks import Memory
 
 R = TypeVar("R")
 
@@ -135,9 +139,10 @@ class Recording:
         with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
             yield Exchange(Path(folder))
 
-    def memory(self) -> OnDisk:
-        """For arrays that are as long as the recording."""
-        return OnDisk(self._task.partial)
+    def memory(self) -> Memory:
+        """For arrays that are as long as the recording: they are on disk."""
+        memory: Memory = load("rover_pipeline.numerics.blocks:OnDisk")(self._task.partial)
+        return memory
 
     @property
     def readable(self) -> np.ndarray:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import mmap
-import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TypeVar
 from zipfile import BadZipFile
 
@@ -17,7 +13,6 @@ import numpy as np
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.files import opened_file
-from rover_pipeline.numerics.blocks import BLOCK, Memory
 
 T = TypeVar("T")
 #: Gives frames of a channel, and bool (frame,), whether each could be decoded.
@@ -92,23 +87,3 @@ class Exchange:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.npz"
-
-
-class OnDisk(Memory):
-    """Arrays in nameless files of a folder, of which the process holds no more than what the last block has touched."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._maps = folder, list[mmap.mmap]()
-
-    def zeros(self, *shape: int) -> np.ndarray:
-        count = math.prod(shape)
-        with TemporaryFile(dir=self._folder) as file:
-            os.posix_fallocate(file.fileno(), 0, 8 * max(count, 1))  # a full disk is an error here
-            self._maps.append(mmap.mmap(file.fileno(), 0))
-        return np.frombuffer(self._maps[-1], count=count).reshape(shape)
-
-    def blocks(self, count: int, size: int = BLOCK, step: int = 1) -> Iterator[slice]:
-        for part in super().blocks(count, size, step):
-            yield part
-            for each in self._maps:
-                each.madvise(mmap.MADV_DONTNEED)  # the file keeps them

@@ -148,7 +148,9 @@ def smooth(
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), 4 if radars[0].common else 0))
-    found = _Equations.of(len(state.rot), common.size, memory)
+    count, size = len(state.rot), common.size
+    shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
+    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), memory])
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not common.size
@@ -225,12 +227,6 @@ class _Equations(NamedTuple):
     right: np.ndarray
     below: np.ndarray
     memory: Memory
-
-    @staticmethod
-    def of(count: int, size: int, memory: Memory) -> _Equations:
-        """Room for the equations of some states and common errors."""
-        shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-        return _Equations(*(memory.zeros(*shape) for shape in shapes), memory)
 
 
 def _fill(

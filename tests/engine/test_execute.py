@@ -240,8 +240,7 @@ def test_arrays_on_disk_keep_their_values_and_are_not_held_in_memory(tmp_path: P
 import sys
 from pathlib import Path
 import numpy as np
-from rover_pipeline.engine.shared import OnDisk
-from rover_pipeline.numerics.blocks import Memory
+from rover_pipeline.numerics.blocks import Memory, OnDisk
 
 def peak():
     return int(dict(line.split(":", 1) for line in open("/proc/self/status"))["VmHWM"].split()[0]) / 1024

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.engine.shared import OnDisk
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import AT_ONCE, ImuNoise, preintegrate
-from rover_pipeline.numerics.blocks import Memory
+from rover_pipeline.numerics.blocks import Memory, OnDisk
 from rover_pipeline.odometry import level
 from rover_pipeline.radar.inertial_odometry import Estimate, estimate, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
