@@ -16,8 +16,8 @@ from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
 
 #: Deviations of rotation, rad, and time offset, s, that no residual shows: the lidar's rates are off alike.
-#: Noise: simulated rides.
-_FLOOR = np.array([np.radians(0.03)] * 3 + [1e-4])
+#: Noise: simulated walks and rides.
+_FLOOR = np.array([np.radians(0.015)] * 3 + [1e-4])
 
 
 def imu_mount(found: Mapping[str, Any], level: Level | None, declared: Mount) -> MountEstimate:

@@ -8,7 +8,7 @@ with the lidar's velocity u and angular velocity w in its own frame, and a small
 deviation `_radar_velocity` knows. Speed shows two of three angles, turns show the lever arm, and changes of the motion
 show the offset.
 
-The covariance has two parts. Errors that change are seen in the residuals: White's sandwich over windows of a second.
+The covariance has two parts. Errors that change are seen in the residuals: White's sandwich over windows of a scene.
 Errors that all frames share, such as those of the array, or those of a scene, such as of echoes that the ground
 reflects, are hardly seen in residuals: they are a part of what frames state.
 What is found turns with the directions of the array: it is the mount by which points of the radar are where they are.
@@ -46,8 +46,8 @@ _ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 15, 1e-6, 500, 8000
 #: states, and the duration of a scene, s. Tuned: simulated walks and drives.
 _SHARED, _SCENE_S = 0.35, 5.0
 #: Median of the chi-square distribution with three degrees of freedom, its value that one in 100 true frames exceeds,
-#: and the deviation of the lidar's velocities, m/s: a radar at rest states less. Noise: chi square; `_odom` beside the
-#: truth of simulated recordings, 1.6 to 8 mm/s an axis on even ground.
+#: and the deviation of the lidar's velocities, m/s, which a radar at rest does not state.
+#: Noise: chi square, and `_odom` beside the truth of simulated recordings.
 _MEDIAN, _RARE, LIDAR_NOISE = 2.366, float(chdtri(3, 0.01)), 0.003
 
 
@@ -114,7 +114,7 @@ def fit(
         if np.abs(step).max() < _SMALL_STEP:
             break
     frames = len(rows.times)
-    window = max(1, round(frames / max(float(np.ptp(rows.times)), 1.0))) if frames else 1
+    window = max(1, round(_SCENE_S * frames / max(float(np.ptp(rows.times)), _SCENE_S))) if frames else 1
     model = np.einsum("kib,kbj->ij", pull, rows.instrument)
     covariance = sandwich(gradients, model, information, normal, window)
     # The mean of what frames state of a velocity of 1 m/s, by their weights. Shared errors are products of a matrix,
