@@ -142,16 +142,15 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
         outside = (sign * offset[..., axis] > np.abs(offset[..., 1 - axis])) & (index >= 0)
         some = np.flatnonzero(((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1))
         here, next_to, there, beam = rng[some], apart[some], ranges[some], finest[some]
-        within = -sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])
-        within &= (index[some] >= 0) & (np.abs(there - here[:, None]) <= step[some])
+        inner = (-sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])) & (index[some] >= 0)
+        within = inner & (np.abs(there - here[:, None]) <= step[some])
         gaps, spacings = np.where(outside[some], next_to, np.inf), np.where(within, next_to, np.inf)
         each, next_out, next_in = np.arange(len(some)), gaps.argmin(axis=1), spacings.argmin(axis=1)
         gap, spacing = gaps.min(axis=1), spacings.min(axis=1)
-        thin = ~np.isfinite(spacing)  # A pole may be one beam wide.
+        thin = ~np.isfinite(spacing)  # A pole may be one beam wide, and has nothing nearer beside it as a wall has.
+        thick = thin & ((axis == 1) | (inner & (there < here[:, None] - step[some])).any(axis=1))
         spacing, near = np.where(thin, beam, spacing), np.where(thin, here, there[each, next_in])
-        good = (
-            ~(thin & (axis == 1)) & (np.abs(here - near) < _INCIDENCE * spacing / lens.fx * here) & (gap < 3 * spacing)
-        )
+        good = ~thick & (np.abs(here - near) < _INCIDENCE * spacing / lens.fx * here) & (gap < 3 * spacing)
         # The inverse range of a plane is linear in the picture.
         with np.errstate(invalid="ignore", divide="ignore"):
             plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
