@@ -70,6 +70,8 @@ _FAR = 2.5
 _MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
+import os
+MODE=eval(os.environ['CXMODE'])
 class _View(NamedTuple):
     picture: Picture
     outlines: Outlines
@@ -206,7 +208,8 @@ class _Score:
         for _ in range(_EM):
             weight = self._weight(value, kind)
             count = np.bincount(kind, minlength=KINDS)
-            self.share = np.clip(np.bincount(kind, weight, KINDS) / np.maximum(count, 1), 0.001, 0.99)
+            pool=weight.sum()/max(len(weight),1); c=MODE['c']
+            self.share = np.clip((np.bincount(kind, weight, KINDS)+c*pool) / (count+c), 0.001, 0.99)
             self.slope = float(np.clip(weight.sum() / max((weight * value).sum(), 1e-9), 0.05, 0.95))
 
     def _terms(self, value: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,17 +231,19 @@ class _Score:
         value, slopes, pixels = self.sample(state, slopes=True)
         return (self._weight(np.nan_to_num(value), self.kind) * (1 - self.slope))[:, None] * slopes, pixels
 
-    def curvature(self, state: _State, steps: np.ndarray) -> np.ndarray:
-        """Minus the second derivatives of the score, (8, 8), over differences that noise does not rule, the columns of
-        `steps`; nowhere negative."""
-        rows = []
+    def around(self, state: _State, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of the score's gradient, (8,), and minus its second derivatives, (8, 8), nowhere negative, over what
+        is as far away as the columns of `steps`."""
+        middle = self.gradients(state)[0].sum(axis=0)
+        rows, total = [], MODE['w0']*middle
         for change in steps.T:
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
             rows.append((before - after) / 2)
+            total += MODE['w1'] * (before + after)
         twice = matmul(np.array(rows), steps)
         values, vectors = eigh((twice + twice.T) / 2)
         back = matmul(vectors.T, inv(steps)) * np.sqrt(np.maximum(values, 0))[:, None]
-        return matmul(back.T, back)
+        return total, matmul(back.T, back)
 
     def spread(self, state: _State) -> np.ndarray:
         """Covariance of the score's gradient, (8, 8), from the sums over groups of points that may err together."""
@@ -321,20 +326,16 @@ class _Problem(NamedTuple):
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
-        steps = np.diag(score.delta)
-        for last in (False, True):
-            curvature, spread = score.curvature(state, steps), score.spread(state)
-            unit = np.outer(score.delta, score.delta)
+        steps, unit = np.diag(score.delta), np.outer(score.delta, score.delta)
+        for _ in range(MODE['n']):
+            (slope, curvature), spread = score.around(state, steps), score.spread(state)
             scale = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
             inverse = inv(curvature / scale + self.prior)
-            if not last:
-                # The curvature is looked at again as far away as the estimate may be wrong.
-                state, _ = self.ascend(score, state, scale)
-                values, axes = eigh(inverse / unit)
-                steps = axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
-        slope = score.gradients(state)[0].sum(axis=0) / scale - matmul(self.prior, state.seen_from(self.start))
-        covariance = matmul(inverse, spread / scale**2 + self.prior, inverse)
-        return state.moved(matmul(inverse, slope)), covariance
+            change = matmul(inverse, slope / scale - matmul(self.prior, state.seen_from(self.start)))
+            values, axes = eigh(inverse / unit)
+            if MODE.get('v'): print('    ', (state.seen_from(self.start)*np.array([57.3]*3+[100]*3+[1e3,100])).round(2), 'scale %.1f'%scale, np.sqrt(values).round(1))
+            state, steps = state.moved(change), axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
+        return state, matmul(inverse, spread / scale**2 + self.prior, inverse)
 
     def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""

@@ -20,7 +20,7 @@ _PIXEL = 0.08
 #: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
 _STEP, _INCIDENCE = 0.1, 2.0
 #: Neighbours of a point that are looked at, and points in a cell of those in which they are looked for. Schedule.
-_NEIGHBOURS, _IN_CELL = 20, 5
+_NEIGHBOURS, _IN_CELL = 40, 5
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
 #: and of this much at beam. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
@@ -155,6 +155,12 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
         with np.errstate(invalid="ignore", divide="ignore"):
             plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
         good &= (plane > 0) & (there[each, next_out] > (1 + _STEP) * plane)
+        # Nor is there a step where what is outside leads to it, as the underside of what is seen from below.
+        farther = np.where(outside[some] & (next_to > 1.5 * gap[:, None]), next_to, np.inf)
+        after, further = there[each, next_out], farther.min(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slope = (1 / after - 1 / there[each, farther.argmin(axis=1)]) / (further - gap)
+            good &= ~(np.isfinite(further) & (1 / after + slope * gap > 1 / ((1 + _STEP) * here)))
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
         outward = (np.maximum(spacing - beam, 0) * here / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
         found.append((xyz[some][good], outward[good], np.full(good.sum(), kind), here[good]))
