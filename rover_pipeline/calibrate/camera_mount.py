@@ -72,6 +72,7 @@ _MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 import os
 MODE=eval(os.environ['CXMODE'])
+_SETTLE=3
 class _View(NamedTuple):
     picture: Picture
     outlines: Outlines
@@ -320,22 +321,48 @@ class _Problem(NamedTuple):
         return state, best
 
     def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray]:
-        """The best of the maxima near some states, and its covariance, (8, 8)."""
+        """The mean of the posterior, and its covariance, (8, 8): a mixture about the maxima near some states, and near
+        those with the translation that was declared."""
+        starts = [state for state, _ in modes]
+        starts += [_State(state.mount._replace(translation=self.start.translation)) for state in starts[:1]]
         climbed = []
-        for state, _ in modes:
+        for state in starts:
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
-        state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
+        climbed.sort(key=lambda one: -one[1])
+        found: list[tuple[_State, np.ndarray, float]] = []
+        for state, _, score.share, score.slope in climbed:
+            if found:
+                off = state.seen_from(found[0][0].mount)
+                if float(matmul(off, solve(found[0][1], off))) < MODE['near']:
+                    continue
+                state, covariance, _ = self.settle(score, state, scale)
+            else:
+                state, covariance, scale = self.settle(score, state, scale)
+            score.fit(state)
+            if MODE.get('v'): print('mode', state.seen_from(self.start)*np.array([57.3]*3+[100]*3+[1e3,100]), self.value(score,state,scale), scale)
+            found.append((state, covariance, self.value(score, state, scale)))
+        states, covariances, values = zip(*found, strict=True)
+        weights = np.exp(np.array(values) - max(values))
+        weights /= weights.sum()
+        offs = np.array([state.seen_from(states[0].mount) for state in states])
+        offs[:, 7] -= states[0].zoom
+        mean = matmul(weights, offs)
+        spread = matmul((offs - mean).T * weights, offs - mean)
+        return states[0].moved(mean), spread + np.tensordot(weights, np.array(covariances), 1)
+
+    def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
+        """The mean and covariance of the normal distribution nearest to the posterior about a state (M. Opper and
+        C. Archambeau, The variational Gaussian approximation revisited, 2009), and the scale of the score."""
         steps, unit = np.diag(score.delta), np.outer(score.delta, score.delta)
-        for _ in range(MODE['n']):
+        for _ in range(_SETTLE):
             (slope, curvature), spread = score.around(state, steps), score.spread(state)
             scale = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
             inverse = inv(curvature / scale + self.prior)
             change = matmul(inverse, slope / scale - matmul(self.prior, state.seen_from(self.start)))
             values, axes = eigh(inverse / unit)
-            if MODE.get('v'): print('    ', (state.seen_from(self.start)*np.array([57.3]*3+[100]*3+[1e3,100])).round(2), 'scale %.1f'%scale, np.sqrt(values).round(1))
             state, steps = state.moved(change), axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
-        return state, matmul(inverse, spread / scale**2 + self.prior, inverse)
+        return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
 
     def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
