@@ -60,9 +60,11 @@ _PARAMETERS = 8
 _DISTANCES, _PARTS = 3, (4, 2)
 #: Parts of the spacing of the beams that are looked at, one less than their number. Schedule.
 _MOST = 11
-#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
+#: Iterations of EM, of the ascent and of the normal distribution, mounts that are followed from the coarse grid, points that are looked at there,
 #: and more with less blur, and pairs. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 8
+_EM, _ASCENT, _SETTLE, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 3, 1500, 8
+#: A maximum that is lower by this, in logarithms of the posterior, does not count. Schedule.
+_NEGLIGIBLE = 5.0
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
@@ -70,9 +72,6 @@ _FAR = 2.5
 _MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
-import os
-MODE=eval(os.environ['CXMODE'])
-_SETTLE=3
 class _View(NamedTuple):
     picture: Picture
     outlines: Outlines
@@ -168,8 +167,9 @@ class _Score:
             every = Outlines.joined([view.outlines for view in chosen])
             sides = every.kind < KINDS // 2
             for use in (sides, ~sides):
-                part = _Points(edges[0][0], np.stack([each for _, each in edges]), picture, every, np.zeros(1)).only(use)
                 if use.any():
+                    maps = np.stack([each for _, each in edges])
+                    part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
                     spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
                     count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _MOST)) + 1
                     self.parts.append(part._replace(beyond=(np.arange(count) + 0.5) / count))
@@ -209,8 +209,7 @@ class _Score:
         for _ in range(_EM):
             weight = self._weight(value, kind)
             count = np.bincount(kind, minlength=KINDS)
-            pool=weight.sum()/max(len(weight),1); c=MODE['c']
-            self.share = np.clip((np.bincount(kind, weight, KINDS)+c*pool) / (count+c), 0.001, 0.99)
+            self.share = np.clip(np.bincount(kind, weight, KINDS) / np.maximum(count, 1), 0.001, 0.99)
             self.slope = float(np.clip(weight.sum() / max((weight * value).sum(), 1e-9), 0.05, 0.95))
 
     def _terms(self, value: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -235,16 +234,15 @@ class _Score:
     def around(self, state: _State, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean of the score's gradient, (8,), and minus its second derivatives, (8, 8), nowhere negative, over what
         is as far away as the columns of `steps`."""
-        middle = self.gradients(state)[0].sum(axis=0)
-        rows, total = [], MODE['w0']*middle
+        rows, mean = [], np.zeros(_PARAMETERS)
         for change in steps.T:
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
             rows.append((before - after) / 2)
-            total += MODE['w1'] * (before + after)
+            mean += (before + after) / (2 * len(steps))
         twice = matmul(np.array(rows), steps)
         values, vectors = eigh((twice + twice.T) / 2)
         back = matmul(vectors.T, inv(steps)) * np.sqrt(np.maximum(values, 0))[:, None]
-        return total, matmul(back.T, back)
+        return mean, matmul(back.T, back)
 
     def spread(self, state: _State) -> np.ndarray:
         """Covariance of the score's gradient, (8, 8), from the sums over groups of points that may err together."""
@@ -254,12 +252,13 @@ class _Score:
         ways = (self.pair, column * _PARTS[1] + row, self.kind * _DISTANCES + distance)
         alone = _sums(each * self.delta, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
         values, vectors = eigh(matmul(alone.T, alone))
-        root = vectors * np.sqrt(np.maximum(values, 1e-9 * values[-1])) / self.delta[:, None]
-        white, total = matmul(each, inv(root).T), np.eye(_PARAMETERS)
+        root = np.sqrt(np.maximum(values, 1e-9 * values[-1]) + 1e-12)
+        white, total = matmul(each * self.delta, vectors / root), np.eye(_PARAMETERS)
         for way in ways:
             values, axes = eigh(_shrunk(_sums(white, way)) - np.eye(_PARAMETERS))
             total += matmul(axes * np.maximum(values, 0), axes.T)
-        return np.asarray(matmul(root, total, root.T))
+        back = vectors * root / self.delta[:, None]
+        return np.asarray(matmul(back, total, back.T))
 
 
 def _part(place: np.ndarray, count: int) -> np.ndarray:
@@ -280,8 +279,8 @@ def _sums(each: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _shrunk(sums: np.ndarray) -> np.ndarray:
-    """The covariance of a sum of independent ones, (8, 8): that of few is noise, and is shrunk towards a multiple of the
-    identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariance matrices, 2004)."""
+    """The covariance of a sum of independent ones, (8, 8): that of few is noise, and is shrunk towards a multiple of
+    the identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariance matrices, 2004)."""
     count, width = sums.shape
     covariance = matmul(sums.T, sums) / max(count - 1, 1)
     target = covariance.trace() / width * np.eye(width)
@@ -320,36 +319,34 @@ class _Problem(NamedTuple):
                 break
         return state, best
 
-    def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray]:
-        """The mean of the posterior, and its covariance, (8, 8): a mixture about the maxima near some states, and near
-        those with the translation that was declared."""
-        starts = [state for state, _ in modes]
-        starts += [_State(state.mount._replace(translation=self.start.translation)) for state in starts[:1]]
-        climbed = []
-        for state in starts:
+    def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
+        """The mean of the posterior and its covariance, (8, 8), a mixture about the maxima near some states and near
+        the translation that was declared; the score of the best."""
+        climbed, found = [], []
+        declared = modes[0][0].mount._replace(translation=self.start.translation)
+        for state in [*(state for state, _ in modes), _State(declared)]:
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         climbed.sort(key=lambda one: -one[1])
-        found: list[tuple[_State, np.ndarray, float]] = []
         for state, _, score.share, score.slope in climbed:
             if found:
                 off = state.seen_from(found[0][0].mount)
-                if float(matmul(off, solve(found[0][1], off))) < MODE['near']:
+                known = matmul(off, solve(found[0][1], off)) < _PARAMETERS
+                if known or self.value(score, state, scale) < found[0][2] - _NEGLIGIBLE:
                     continue
-                state, covariance, _ = self.settle(score, state, scale)
-            else:
-                state, covariance, scale = self.settle(score, state, scale)
+            state, covariance, ratio = self.settle(score, state, scale)
+            scale = scale if found else ratio
             score.fit(state)
-            if MODE.get('v'): print('mode', state.seen_from(self.start)*np.array([57.3]*3+[100]*3+[1e3,100]), self.value(score,state,scale), scale)
-            found.append((state, covariance, self.value(score, state, scale)))
-        states, covariances, values = zip(*found, strict=True)
+            found.append((state, covariance, self.value(score, state, scale), score.value(state)))
+        states, covariances, values, scores = zip(*found, strict=True)
         weights = np.exp(np.array(values) - max(values))
         weights /= weights.sum()
-        offs = np.array([state.seen_from(states[0].mount) for state in states])
-        offs[:, 7] -= states[0].zoom
+        offs = (
+            np.array([state.seen_from(states[0].mount) for state in states]) - np.eye(_PARAMETERS)[7] * states[0].zoom
+        )
         mean = matmul(weights, offs)
         spread = matmul((offs - mean).T * weights, offs - mean)
-        return states[0].moved(mean), spread + np.tensordot(weights, np.array(covariances), 1)
+        return states[0].moved(mean), spread + np.tensordot(weights, np.array(covariances), 1), max(scores)
 
     def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
         """The mean and covariance of the normal distribution nearest to the posterior about a state (M. Opper and
@@ -432,17 +429,16 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(views, _BLURS[-1])
-    state, covariance = problem.result(final, modes[:1], scale)
-    if not final.value(state) > _MIN_SCORE:
+    state, covariance, best = problem.result(final, modes[:1], scale)
+    if not best > _MIN_SCORE:
         return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
-    (one, one_covariance), (two, two_covariance) = (
+    (one, one_covariance, _), (two, two_covariance, _) = (
         problem.result(final.only(partial(_in_columns, state=modes[0][0], odd=odd)), modes, scale) for odd in (0, 1)
     )
     error = one.seen_from(two.mount)[:7]
     square = float(matmul(error, solve((one_covariance + two_covariance)[:7, :7], error)))
     if chdtrc(7, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
-    covariance *= max(1.0, square / 7)
     shared = np.diag(_SYSTEMATIC**2)
     shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
     mount = state.mount._replace(time_offset=state.mount.time_offset + start.time_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.calibrate.camera_mount import _USUAL, _Points, _sample, _State, estimate_camera
+from rover_pipeline.calibrate.camera_mount import _Points, _State, estimate_camera
 from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
@@ -145,5 +145,6 @@ def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:
     none = np.zeros((4, 3))
     points = Outlines(point, none, np.arange(4), np.full(4, 3.0), np.zeros(4, "i8"), none)
     edges = np.random.default_rng(0).random((1, 2, 300, 480), "f4")
-    value, slopes, _ = _sample(_Points(lens, edges, np.zeros(4, "i8"), points), _State(IDENTITY, _USUAL), True)
+    part = _Points(lens, edges, np.zeros(4, "i8"), points, np.zeros(1))
+    value, slopes, _ = part.sample(_State(IDENTITY), 0.7, True)
     assert np.isfinite(value).all() and np.isfinite(slopes).all() and (np.abs(slopes[:, :3]).max(axis=1) > 0).all()
