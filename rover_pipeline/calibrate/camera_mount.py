@@ -356,7 +356,9 @@ class _Problem(NamedTuple):
             (slope, curvature), spread = score.around(state, steps), score.spread(state)
             scale = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
             inverse = inv(curvature / scale + self.prior)
-            change = matmul(inverse, slope / scale - matmul(self.prior, state.seen_from(self.start)))
+            pull = slope / scale - matmul(self.prior, state.seen_from(self.start))
+            change = matmul(inverse, pull)
+            change /= max(1.0, float(np.sqrt(matmul(pull, change))))  # at most one deviation
             values, axes = eigh(inverse / unit)
             state, steps = state.moved(change), axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
         return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
