@@ -127,11 +127,6 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     inside, number_of = inside[order], (down * columns + across)[order]
     cells = np.arange(columns * (int((lens.height + 2 * margin) / cell) + 3) + 1)
     pixel, rng = np.stack([u, v], axis=1)[inside], np.sqrt((seen[inside] ** 2).sum(axis=1))
-    # How far each point is from where a camera in the lidar's place would see it.
-    in_its_place = mount._replace(translation=np.zeros(3))
-    aside = pixel - np.stack(lens.pixels(*tangents(pair.xyz[inside], in_its_place)[:2]), axis=1)
-    shown = ~_hidden(pixel, aside, rng, number_of, np.searchsorted(number_of, cells), columns)
-    inside, number_of, pixel, rng = inside[shown], number_of[shown], pixel[shown], rng[shown]
     index, square = _nearest(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
     rows = np.flatnonzero(index[:, 0] >= 0)
     index, apart, xyz = index[rows], np.sqrt(square[rows]), pair.xyz[inside[rows]]
@@ -172,27 +167,6 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     passing = pair.twist[3:] + np.cross(pair.twist[:3], arrays[0])
     every = Outlines(arrays[0], arrays[1], arrays[2], arrays[3], np.full(count, number), passing)
     return every.only(slice(None, None, max(1, -(-count // _POINTS))))
-
-
-@compiled
-def _hidden(
-    pixel: np.ndarray, aside: np.ndarray, rng: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int
-) -> np.ndarray:
-    """Points, sorted by cells, with nearer ones all about them, bool (N,): a camera beside the lidar sees those. Nearer
-    ones to the side to which they are displaced count where they are not on that side of it for the lidar too."""
-    hidden = np.zeros(len(rng), np.bool_)
-    for n in range(len(rng)):
-        quadrants = 0
-        for row in range(-1, 2):
-            place = cell[n] + row * columns
-            for m in range(first[place - 1], first[place + 2]):
-                if rng[m] * (1 + _STEP) < rng[n]:
-                    x, y = pixel[m, 0] - pixel[n, 0], pixel[m, 1] - pixel[n, 1]
-                    by_x, by_y = aside[m, 0] - aside[n, 0], aside[m, 1] - aside[n, 1]
-                    if not x * by_x + y * by_y > by_x * by_x + by_y * by_y:
-                        quadrants |= 1 << (2 * (x > 0) + (y > 0))
-        hidden[n] = quadrants == 15
-    return hidden
 
 
 @compiled
