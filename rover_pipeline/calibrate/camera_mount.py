@@ -46,11 +46,10 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the
 #: first one finds mounts that are degrees off. Tuned: lidar_camera_kitti_object.
 _BLURS = (1.0, 0.5, 0.25, 0.12)
-#: Deviation of the logarithm of a focal length, and its difference for derivatives. Noise: half a per cent is a usual
-#: calibration.
-_ZOOM_SIGMA, _ZOOM_DELTA = 0.005, 0.002
-#: Differences for derivatives: what moves points by a tenth of a degree. Tuned: by hand.
-_DELTA = float(np.radians(0.1))
+#: Deviation of the logarithm of a focal length. Noise: half a per cent is a usual calibration.
+_ZOOM_SIGMA = 0.005
+#: Differences for derivatives: what moves points by a tenth of a degree, 0.2 %. Tuned: by hand.
+_DELTA, _ZOOM_DELTA = float(np.radians(0.1)), 0.002
 #: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels.
 #: Noise: beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
@@ -60,8 +59,8 @@ _PARAMETERS = 8
 _DISTANCES, _PARTS = 3, (4, 2)
 #: Parts of the spacing of the beams that are looked at, one less than their number. Schedule.
 _MOST = 11
-#: Iterations of EM, of the ascent and of the normal distribution, mounts that are followed from the coarse grid, points that are looked at there,
-#: and more with less blur, and pairs. Schedule.
+#: Iterations of EM, of the ascent and of the normal distribution, mounts that are followed from the coarse grid, points
+#: that are looked at there, and more with less blur, and pairs. Schedule.
 _EM, _ASCENT, _SETTLE, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 3, 1500, 8
 #: A maximum that is lower by this, in logarithms of the posterior, does not count. Schedule.
 _NEGLIGIBLE = 5.0
@@ -86,8 +85,8 @@ class _State(NamedTuple):
     def moved(self, change: np.ndarray) -> _State:
         return _State(changed(self.mount, change[:7]), self.zoom + float(change[7]))
 
-    def seen_from(self, start: Mount) -> np.ndarray:
-        return np.append(difference(start, self.mount), self.zoom)
+    def seen_from(self, other: _State) -> np.ndarray:
+        return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
 
 
 _Mode = tuple[_State, float]
@@ -280,7 +279,7 @@ def _sums(each: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def _shrunk(sums: np.ndarray) -> np.ndarray:
     """The covariance of a sum of independent ones, (8, 8): that of few is noise, and is shrunk towards a multiple of
-    the identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariance matrices, 2004)."""
+    the identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariances, 2004)."""
     count, width = sums.shape
     covariance = matmul(sums.T, sums) / max(count - 1, 1)
     target = covariance.trace() / width * np.eye(width)
@@ -292,7 +291,7 @@ def _shrunk(sums: np.ndarray) -> np.ndarray:
 class _Problem(NamedTuple):
     """Where the search starts, and the information of the prior, (8, 8)."""
 
-    start: Mount
+    start: _State
     prior: np.ndarray
 
     def value(self, score: _Score, state: _State, scale: float) -> float:
@@ -322,15 +321,15 @@ class _Problem(NamedTuple):
     def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
         """The mean of the posterior and its covariance, (8, 8), a mixture about the maxima near some states and near
         the translation that was declared; the score of the best."""
-        climbed, found = [], []
-        declared = modes[0][0].mount._replace(translation=self.start.translation)
-        for state in [*(state for state, _ in modes), _State(declared)]:
+        climbed, found = [], list[tuple[_State, np.ndarray, float, float]]()
+        declared = _State(modes[0][0].mount._replace(translation=self.start.mount.translation))
+        for state in [*(state for state, _ in modes), declared]:
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         climbed.sort(key=lambda one: -one[1])
         for state, _, score.share, score.slope in climbed:
             if found:
-                off = state.seen_from(found[0][0].mount)
+                off = state.seen_from(found[0][0])
                 known = matmul(off, solve(found[0][1], off)) < _PARAMETERS
                 if known or self.value(score, state, scale) < found[0][2] - _NEGLIGIBLE:
                     continue
@@ -339,14 +338,11 @@ class _Problem(NamedTuple):
             score.fit(state)
             found.append((state, covariance, self.value(score, state, scale), score.value(state)))
         states, covariances, values, scores = zip(*found, strict=True)
-        weights = np.exp(np.array(values) - max(values))
-        weights /= weights.sum()
-        offs = (
-            np.array([state.seen_from(states[0].mount) for state in states]) - np.eye(_PARAMETERS)[7] * states[0].zoom
-        )
+        weights = np.exp(np.array(values) - max(values)) / np.exp(np.array(values) - max(values)).sum()
+        offs = np.array([state.seen_from(states[0]) for state in states])
         mean = matmul(weights, offs)
-        spread = matmul((offs - mean).T * weights, offs - mean)
-        return states[0].moved(mean), spread + np.tensordot(weights, np.array(covariances), 1), max(scores)
+        covariance = np.tensordot(weights, np.array(covariances), 1) + matmul((offs - mean).T * weights, offs - mean)
+        return states[0].moved(mean), covariance, max(scores)
 
     def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
         """The mean and covariance of the normal distribution nearest to the posterior about a state (M. Opper and
@@ -366,12 +362,11 @@ class _Problem(NamedTuple):
     def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
         score = _Score(views, _BLURS[0]).thinned()
-        origin = _State(self.start)
-        score.fit(origin)
+        score.fit(self.start)
         wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.0))
         grid = np.array([*itertools.product(wide, fine, fine)])
-        turns = matmul(grid, self.start.rotation.T)
-        states = [origin.moved(np.append(turn, np.zeros(5))) for turn in turns]
+        turns = matmul(grid, self.start.mount.rotation.T)
+        states = [self.start.moved(np.append(turn, np.zeros(5))) for turn in turns]
         values = np.array([self.value(score, state, scale) for state in states])
         chosen: list[int] = []
         for number in np.argsort(-values, kind="stable"):
@@ -379,7 +374,7 @@ class _Problem(NamedTuple):
                 chosen.append(int(number))
             if len(chosen) == _MODES:
                 break
-        found = [origin, *(states[number] for number in chosen)]
+        found = [self.start, *(states[number] for number in chosen)]
         for blur in _BLURS:
             score = _Score(views, blur).thinned()
             climbed = []
@@ -392,7 +387,7 @@ class _Problem(NamedTuple):
             climbed.sort(key=lambda one: -one[1])
             distinct = [climbed[0]]
             for one in climbed[1:]:
-                if all(np.abs(one[0].seen_from(other[0].mount)[:3]).max() > np.radians(blur) for other in distinct):
+                if all(np.abs(one[0].seen_from(other[0])[:3]).max() > np.radians(blur) for other in distinct):
                     distinct.append(one)
             found = [state for state, _ in distinct[: 2 + int(blur > 0.3)]]
         return distinct
@@ -423,7 +418,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
     known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2, _ZOOM_SIGMA**2]])
-    problem = _Problem(start._replace(time_offset=0.0), inv(np.diag(known)))
+    problem = _Problem(_State(start._replace(time_offset=0.0)), inv(np.diag(known)))
     scale = 10.0
     modes = problem.modes(views, scale)
     views = _views(pairs, pictures, modes[0][0].mount)
@@ -437,7 +432,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     (one, one_covariance, _), (two, two_covariance, _) = (
         problem.result(final.only(partial(_in_columns, state=modes[0][0], odd=odd)), modes, scale) for odd in (0, 1)
     )
-    error = one.seen_from(two.mount)[:7]
+    error = one.seen_from(two)[:7]
     square = float(matmul(error, solve((one_covariance + two_covariance)[:7, :7], error)))
     if chdtrc(7, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
