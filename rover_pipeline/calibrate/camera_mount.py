@@ -58,7 +58,7 @@ _PARAMETERS = 8
 #: Groups of points by their distance; columns and rows of parts of a picture. Tuned: by hand.
 _DISTANCES, _PARTS = 3, (4, 2)
 #: Parts of the spacing of the beams that are looked at, one less than their number. Schedule.
-_MOST = 11
+_SAMPLES = 11
 #: Iterations of EM, of the ascent and of the normal distribution, mounts that are followed from the coarse grid, points
 #: that are looked at there, and more with less blur, and pairs. Schedule.
 _EM, _ASCENT, _SETTLE, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 3, 1500, 8
@@ -143,11 +143,11 @@ class _Points(NamedTuple):
         if len(each) == 1:
             return each[0]
         values, by, places = (np.stack(one) for one in zip(*each, strict=True))
-        most = values.max(axis=0)
-        weight = np.exp(power * (values - most))
+        peak = values.max(axis=0)
+        weight = np.exp(power * (values - peak))
         total = weight.sum(axis=0)
         mean = (np.nan_to_num(weight / total)[..., None] * by).sum(axis=0)
-        return most + np.log(total / len(each)) / power, mean, places[len(each) // 2]
+        return peak + np.log(total / len(each)) / power, mean, places[len(each) // 2]
 
     def only(self, use: np.ndarray) -> _Points:
         return self._replace(picture=self.picture[use], outlines=self.outlines.only(use))
@@ -170,7 +170,7 @@ class _Score:
                     maps = np.stack([each for _, each in edges])
                     part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
                     spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
-                    count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _MOST)) + 1
+                    count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _SAMPLES)) + 1
                     self.parts.append(part._replace(beyond=(np.arange(count) + 0.5) / count))
         self._reset()
 
