@@ -347,16 +347,19 @@ class _Problem(NamedTuple):
     def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
         """The mean and covariance of the normal distribution nearest to the posterior about a state (M. Opper and
         C. Archambeau, The variational Gaussian approximation revisited, 2009), and the scale of the score."""
-        steps, unit = np.diag(score.delta), np.outer(score.delta, score.delta)
+        steps, unit, more = np.diag(score.delta), np.outer(score.delta, score.delta), 1.0
         for _ in range(_SETTLE):
             (slope, curvature), spread = score.around(state, steps), score.spread(state)
-            scale = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
+            scale = more * max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
             inverse = inv(curvature / scale + self.prior)
             pull = slope / scale - matmul(self.prior, state.seen_from(self.start))
             change = matmul(inverse, pull)
             change /= max(1.0, float(np.sqrt(matmul(pull, change))))  # at most one deviation
             values, axes = eigh(inverse / unit)
             state, steps = state.moved(change), axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
+            # The gradient varies nowhere more than what is known says: where it would, the prior has more weight.
+            own = axes * np.sqrt(np.maximum(values, 0.0)) * score.delta[:, None]
+            more *= max(1.0, float(eigh(matmul(own.T, spread, own))[0][-1]) / scale**2)
         return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
 
     def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
