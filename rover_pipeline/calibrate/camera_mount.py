@@ -9,13 +9,13 @@ small. The score of a mount is the sum over points of the logarithm of
     1 - share + share * slope * p ** (slope - 1)
 
 (a mixture of a uniform and a beta distribution: S. Pounds and S. Morris, Bioinformatics 19, 2003), with shares and
-slope from the data. An outline is beyond its last point by an unknown part of the spacing of the beams, which is
-estimated beside the mount.
+slope from the data. An outline is beyond its last point by any part of the spacing of the beams: the term of the beta
+distribution is its mean over these parts.
 
 Errors of points of one picture, of one part of the pictures, and of one kind and distance are not independent. The
-covariance is that of estimating equations with such groups (V. P. Godambe, 1960; A. C. Cameron, J. B. Gelbach and
-D. L. Miller, Robust inference with multiway clustering, 2011), and that between several maxima of the score. What the
-pictures do not show stays at the prior.
+score is divided by how much more its gradient varies than its curvature says, and added to the logarithm of the prior:
+what the pictures do not show stays at the prior. The covariance is that of estimating equations with such groups
+(V. P. Godambe, 1960; A. C. Cameron, J. B. Gelbach and D. L. Miller, Robust inference with multiway clustering, 2011).
 """
 
 from __future__ import annotations
@@ -46,26 +46,24 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the
 #: first one finds mounts that are degrees off. Tuned: lidar_camera_kitti_object.
 _BLURS = (1.0, 0.5, 0.25, 0.12)
-#: Part of the spacing of the beams by which an outline is beyond its last point, to the sides and up or down.
-#: Noise: where a beam hits an outline is uniform.
-_BEYOND = 0.5
-#: Deviations of these, and of the logarithm of a focal length.
-#: Noise: uniform; half a per cent is a usual calibration.
-_OTHERS_SIGMA = np.array([0.29, 0.29, 0.005])
-#: Where the estimate of all of these begins. Noise: as above.
-_USUAL = np.array([_BEYOND, _BEYOND, 0.0])
-#: Differences for derivatives: what moves points by a tenth of a degree, a tenth of the spacing, 0.2 %. Tuned: by hand.
-_DELTA, _OTHERS_DELTA = float(np.radians(0.1)), np.array([0.1, 0.1, 0.002])
+#: Deviation of the logarithm of a focal length. Noise: half a per cent is a usual calibration.
+_ZOOM_SIGMA = 0.005
+#: Differences for derivatives: what moves points by a tenth of a degree, 0.2 %. Tuned: by hand.
+_DELTA, _ZOOM_DELTA = float(np.radians(0.1)), 0.002
 #: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels.
 #: Noise: beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
-#: Number of parameters: seven of the mount, two of the beams, the logarithm of the focal length. Layout.
-_PARAMETERS = 10
+#: Number of parameters: seven of the mount, the logarithm of the focal length. Layout.
+_PARAMETERS = 8
 #: Groups of points by their distance; columns and rows of parts of a picture. Tuned: by hand.
 _DISTANCES, _PARTS = 3, (4, 2)
-#: Iterations of EM and of the ascent, mounts that are followed from the coarse grid, points that are looked at there,
-#: and more with less blur, and pairs. Schedule.
-_EM, _ASCENT, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 1500, 8
+#: Parts of the spacing of the beams that are looked at, one less than their number. Schedule.
+_SAMPLES = 11
+#: Iterations of EM, of the ascent and of the normal distribution, mounts that are followed from the coarse grid, points
+#: that are looked at there, and more with less blur, and pairs. Schedule.
+_EM, _ASCENT, _SETTLE, _MODES, _COARSE_POINTS, _COARSE_PAIRS = 20, 25, 3, 3, 1500, 8
+#: A maximum that is lower by this, in logarithms of the posterior, does not count. Schedule.
+_NEGLIGIBLE = 5.0
 #: Deviations from the declared mount and lens beyond which it is another lens, or noise. Tuned: by hand.
 _FAR = 2.5
 #: Minimum number of pairs, and of the score: with less, wrong maxima are as high as the right
@@ -79,27 +77,28 @@ class _View(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A mount, whose time offset is that beyond the instant of the pairs, and the parameters of beams and lens."""
+    """A mount, whose time offset is that beyond the instant of the pairs, and the logarithm of the focal length."""
 
     mount: Mount
-    others: np.ndarray
+    zoom: float = 0.0
 
     def moved(self, change: np.ndarray) -> _State:
-        return _State(changed(self.mount, change[:7]), self.others + change[7:])
+        return _State(changed(self.mount, change[:7]), self.zoom + float(change[7]))
 
-    def seen_from(self, start: Mount) -> np.ndarray:
-        return np.append(difference(start, self.mount), self.others - _USUAL)
+    def seen_from(self, other: _State) -> np.ndarray:
+        return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
 
 
 _Mode = tuple[_State, float]
 
 
-def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sample(part: _Points, state: _State, beyond: float, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """-log p, its derivatives and places of outlines that are beyond their last points by a part of the spacing."""
     lens, mount, seen_at, kind = part.lens, state.mount, part.outlines, part.outlines.kind
     # A picture that was taken later saw what was behind, and turned back, in the lidar's frame.
-    point = seen_at.point + seen_at.outward * state.others[kind // 2][:, None] - mount.time_offset * seen_at.passing
+    point = seen_at.point + beyond * seen_at.outward - mount.time_offset * seen_at.passing
     x, y, seen = tangents(point, mount)
-    scale = np.exp(state.others[2])
+    scale = np.exp(state.zoom)
     lens_u, lens_v = lens.pixels(x, y)
     u, v = lens.cx + scale * (lens_u - lens.cx), lens.cy + scale * (lens_v - lens.cy)
     ok = (u >= 0) & (v >= 0) & (u < lens.width - 1) & (v < lens.height - 1)
@@ -124,18 +123,31 @@ def _sample(part: _Points, state: _State, slopes: bool) -> tuple[np.ndarray, np.
         out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
     out[:, 3:6] = -by_point
     out[:, 6] = -(by_point * seen_at.passing).sum(axis=1)
-    out[np.arange(len(u)), 7 + kind // 2] = (by_point * seen_at.outward).sum(axis=1)
-    out[:, 9] = du * (u - lens.cx) + dv * (v - lens.cy)
+    out[:, 7] = du * (u - lens.cx) + dv * (v - lens.cy)
     return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
 
 
 class _Points(NamedTuple):
-    """Outlines of all pairs with one lens; `edges` f4 (picture, 2, height, width), and the picture of each point."""
+    """Outlines of all pairs with one lens; `edges` f4 (picture, 2, height, width), the picture of each point, and the
+    parts of the spacing that are looked at."""
 
     lens: Lens
     edges: np.ndarray
     picture: np.ndarray
     outlines: Outlines
+    beyond: np.ndarray
+
+    def sample(self, state: _State, power: float, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The logarithm of the mean of p ** -power, over power, its derivatives, and places in the picture."""
+        each = [_sample(self, state, beyond, slopes) for beyond in self.beyond]
+        if len(each) == 1:
+            return each[0]
+        values, by, places = (np.stack(one) for one in zip(*each, strict=True))
+        peak = values.max(axis=0)
+        weight = np.exp(power * (values - peak))
+        total = weight.sum(axis=0)
+        mean = (np.nan_to_num(weight / total)[..., None] * by).sum(axis=0)
+        return peak + np.log(total / len(each)) / power, mean, places[len(each) // 2]
 
     def only(self, use: np.ndarray) -> _Points:
         return self._replace(picture=self.picture[use], outlines=self.outlines.only(use))
@@ -152,7 +164,14 @@ class _Score:
             edges = [view.picture.edges(blur) for view in chosen]
             picture = np.repeat(np.arange(len(chosen)), [len(view.outlines.kind) for view in chosen])
             every = Outlines.joined([view.outlines for view in chosen])
-            self.parts.append(_Points(edges[0][0], np.stack([each for _, each in edges]), picture, every))
+            sides = every.kind < KINDS // 2
+            for use in (sides, ~sides):
+                if use.any():
+                    maps = np.stack([each for _, each in edges])
+                    part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
+                    spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
+                    count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _SAMPLES)) + 1
+                    self.parts.append(part._replace(beyond=(np.arange(count) + 0.5) / count))
         self._reset()
 
     def only(self, use: Callable[[_Points], np.ndarray]) -> _Score:
@@ -175,11 +194,11 @@ class _Score:
             np.sqrt(np.mean(each)) for each in (every.range**-2.0, (every.passing**2).sum(axis=1) / every.range**2)
         )
         late = min(_DELTA / max(fast, 1e-9), PRIOR_SIGMA[6])
-        self.delta = np.concatenate([[_DELTA] * 3, [_DELTA / near] * 3, [late], _OTHERS_DELTA])
+        self.delta = np.concatenate([[_DELTA] * 3, [_DELTA / near] * 3, [late, _ZOOM_DELTA]])
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """-log p of all points (NaN out of the picture), its derivatives (N, 10), and the places in it (N, 2)."""
-        first, second, third = zip(*(_sample(part, state, slopes) for part in self.parts), strict=True)
+        """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in it (N, 2)."""
+        first, second, third = zip(*(part.sample(state, 1 - self.slope, slopes) for part in self.parts), strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
     def fit(self, state: _State) -> None:
@@ -211,27 +230,34 @@ class _Score:
         value, slopes, pixels = self.sample(state, slopes=True)
         return (self._weight(np.nan_to_num(value), self.kind) * (1 - self.slope))[:, None] * slopes, pixels
 
-    def curvature(self, state: _State) -> np.ndarray:
-        """Minus the second derivatives of the score, (10, 10), over differences that noise does not rule."""
-        rows = []
-        for change in np.diag(self.delta):
+    def around(self, state: _State, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of the score's gradient, (8,), and minus its second derivatives, (8, 8), nowhere negative, over what
+        is as far away as the columns of `steps`."""
+        rows, mean = [], np.zeros(_PARAMETERS)
+        for change in steps.T:
             before, after = (self.gradients(state.moved(each))[0].sum(axis=0) for each in (-change, change))
-            rows.append((before - after) / (2 * change.sum()))
-        return (np.array(rows) + np.array(rows).T) / 2
+            rows.append((before - after) / 2)
+            mean += (before + after) / (2 * len(steps))
+        twice = matmul(np.array(rows), steps)
+        values, vectors = eigh((twice + twice.T) / 2)
+        back = matmul(vectors.T, inv(steps)) * np.sqrt(np.maximum(values, 0))[:, None]
+        return mean, matmul(back.T, back)
 
     def spread(self, state: _State) -> np.ndarray:
-        """Covariance of the score's gradient, (10, 10), from the sums over groups of points that may err together."""
+        """Covariance of the score's gradient, (8, 8), from the sums over groups of points that may err together."""
         each, places = self.gradients(state)
         column, row = (_part(places[:, k], _PARTS[k]) for k in (0, 1))
         distance = np.searchsorted(np.quantile(self.range, np.arange(1, _DISTANCES) / _DISTANCES), self.range)
         ways = (self.pair, column * _PARTS[1] + row, self.kind * _DISTANCES + distance)
-        alone = _grouped(each, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
-        unit = np.sqrt(np.diag(alone)) + 1e-12
-        total = alone.copy()
+        alone = _sums(each * self.delta, np.unique(np.stack(ways), axis=1, return_inverse=True)[1].ravel())
+        values, vectors = eigh(matmul(alone.T, alone))
+        root = np.sqrt(np.maximum(values, 1e-9 * values[-1]) + 1e-12)
+        white, total = matmul(each * self.delta, vectors / root), np.eye(_PARAMETERS)
         for way in ways:
-            values, vectors = eigh((_grouped(each, way) - alone) / np.outer(unit, unit))
-            total += matmul(vectors * np.maximum(values, 0), vectors.T) * np.outer(unit, unit)
-        return total
+            values, axes = eigh(_shrunk(_sums(white, way)) - np.eye(_PARAMETERS))
+            total += matmul(axes * np.maximum(values, 0), axes.T)
+        back = vectors * root / self.delta[:, None]
+        return np.asarray(matmul(back, total, back.T))
 
 
 def _part(place: np.ndarray, count: int) -> np.ndarray:
@@ -241,21 +267,31 @@ def _part(place: np.ndarray, count: int) -> np.ndarray:
 
 def _in_columns(points: _Points, state: _State, odd: int) -> np.ndarray:
     """Whether points are in every other column of the picture's parts, bool (N,)."""
-    places = _sample(points, state, False)[2]
+    places = _sample(points, state, 0.5, False)[2]
     return np.asarray(_part(places[:, 0], _PARTS[0]) % 2 == odd)
 
 
-def _grouped(each: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Sum over groups of the outer products of their sums, (10, 10), without the bias of few groups."""
+def _sums(each: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Sums over groups, (groups, 8)."""
     used = np.unique(group, return_inverse=True)[1]
-    sums = np.stack([np.bincount(used, column) for column in each.T], axis=1)
-    return np.asarray(matmul(sums.T, sums)) * (len(sums) / max(len(sums) - 1, 1))
+    return np.stack([np.bincount(used, column) for column in each.T], axis=1)
+
+
+def _shrunk(sums: np.ndarray) -> np.ndarray:
+    """The covariance of a sum of independent ones, (8, 8): that of few is noise, and is shrunk towards a multiple of
+    the identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariances, 2004)."""
+    count, width = sums.shape
+    covariance = matmul(sums.T, sums) / max(count - 1, 1)
+    target = covariance.trace() / width * np.eye(width)
+    noise = ((sums**2).sum(axis=1) ** 2 - (covariance**2).sum()).sum() / count**2
+    share = float(np.clip(noise / max(float(((covariance - target) ** 2).sum()), 1e-300), 0.0, 1.0))
+    return np.asarray((share * target + (1 - share) * covariance) * count)
 
 
 class _Problem(NamedTuple):
-    """Where the search starts, and the information of the prior, (10, 10)."""
+    """Where the search starts, and the information of the prior, (8, 8)."""
 
-    start: Mount
+    start: _State
     prior: np.ndarray
 
     def value(self, score: _Score, state: _State, scale: float) -> float:
@@ -283,33 +319,57 @@ class _Problem(NamedTuple):
         return state, best
 
     def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
-        """The best of the maxima near some states, weighted against the prior by its Godambe information, its
-        covariance (10, 10), and how much more gradients vary than the curvature says."""
-        climbed = []
-        for state, _ in modes:
+        """The mean of the posterior and its covariance, (8, 8), a mixture about the maxima near some states and near
+        the translation that was declared; the score of the best."""
+        climbed, found = [], list[tuple[_State, np.ndarray, float, float]]()
+        declared = _State(modes[0][0].mount._replace(translation=self.start.mount.translation))
+        for state in [*(state for state, _ in modes), declared]:
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
-        state, _, score.share, score.slope = max(climbed, key=lambda one: one[1])
-        curvature, spread = score.curvature(state), score.spread(state)
-        unit = np.outer(score.delta, score.delta)
-        values, vectors = eigh(curvature * unit)
-        curvature = matmul(vectors * np.maximum(values, 0), vectors.T) / unit
-        ratio = max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
-        gain = matmul(curvature, inv(spread + np.diag(1e-6 / score.delta**2)))
-        covariance = inv(matmul(gain, curvature) + self.prior)
-        off = state.seen_from(self.start)
-        change = matmul(covariance, gain, matmul(curvature, off) + scale * matmul(self.prior, off)) - off
-        return state.moved(change), covariance, ratio
+        climbed.sort(key=lambda one: -one[1])
+        for state, _, score.share, score.slope in climbed:
+            if found:
+                off = state.seen_from(found[0][0])
+                known = matmul(off, solve(found[0][1], off)) < _PARAMETERS
+                if known or self.value(score, state, scale) < found[0][2] - _NEGLIGIBLE:
+                    continue
+            state, covariance, ratio = self.settle(score, state, scale)
+            scale = scale if found else ratio
+            score.fit(state)
+            found.append((state, covariance, self.value(score, state, scale), score.value(state)))
+        states, covariances, values, scores = zip(*found, strict=True)
+        weights = np.exp(np.array(values) - max(values)) / np.exp(np.array(values) - max(values)).sum()
+        offs = np.array([state.seen_from(states[0]) for state in states])
+        mean = matmul(weights, offs)
+        covariance = np.tensordot(weights, np.array(covariances), 1) + matmul((offs - mean).T * weights, offs - mean)
+        return states[0].moved(mean), covariance, max(scores)
+
+    def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
+        """The mean and covariance of the normal distribution nearest to the posterior about a state (M. Opper and
+        C. Archambeau, The variational Gaussian approximation revisited, 2009), and the scale of the score."""
+        steps, unit, more = np.diag(score.delta), np.outer(score.delta, score.delta), 1.0
+        for _ in range(_SETTLE):
+            (slope, curvature), spread = score.around(state, steps), score.spread(state)
+            scale = more * max(float((spread * unit).trace() / max((curvature * unit).trace(), 1e-9)), 1.0)
+            inverse = inv(curvature / scale + self.prior)
+            pull = slope / scale - matmul(self.prior, state.seen_from(self.start))
+            change = matmul(inverse, pull)
+            change /= max(1.0, float(np.sqrt(matmul(pull, change))))  # at most one deviation
+            values, axes = eigh(inverse / unit)
+            state, steps = state.moved(change), axes * np.sqrt(np.maximum(values, 1.0)) * score.delta[:, None]
+            # The gradient varies nowhere more than what is known says: where it would, the prior has more weight.
+            own = axes * np.sqrt(np.maximum(values, 0.0)) * score.delta[:, None]
+            more *= max(1.0, float(eigh(matmul(own.T, spread, own))[0][-1]) / scale**2)
+        return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
 
     def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
         score = _Score(views, _BLURS[0]).thinned()
-        origin = _State(self.start, _USUAL)
-        score.fit(origin)
+        score.fit(self.start)
         wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.0))
         grid = np.array([*itertools.product(wide, fine, fine)])
-        turns = matmul(grid, self.start.rotation.T)
-        states = [origin.moved(np.append(turn, np.zeros(7))) for turn in turns]
+        turns = matmul(grid, self.start.mount.rotation.T)
+        states = [self.start.moved(np.append(turn, np.zeros(5))) for turn in turns]
         values = np.array([self.value(score, state, scale) for state in states])
         chosen: list[int] = []
         for number in np.argsort(-values, kind="stable"):
@@ -317,7 +377,7 @@ class _Problem(NamedTuple):
                 chosen.append(int(number))
             if len(chosen) == _MODES:
                 break
-        found = [origin, *(states[number] for number in chosen)]
+        found = [self.start, *(states[number] for number in chosen)]
         for blur in _BLURS:
             score = _Score(views, blur).thinned()
             climbed = []
@@ -330,7 +390,7 @@ class _Problem(NamedTuple):
             climbed.sort(key=lambda one: -one[1])
             distinct = [climbed[0]]
             for one in climbed[1:]:
-                if all(np.abs(one[0].seen_from(other[0].mount)[:3]).max() > np.radians(blur) for other in distinct):
+                if all(np.abs(one[0].seen_from(other[0])[:3]).max() > np.radians(blur) for other in distinct):
                     distinct.append(one)
             found = [state for state, _ in distinct[: 2 + int(blur > 0.3)]]
         return distinct
@@ -360,8 +420,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     points = sum(len(view.outlines.kind) for view in views)
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
-    known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2], _OTHERS_SIGMA**2])
-    problem = _Problem(start._replace(time_offset=0.0), inv(np.diag(known)))
+    known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2, _ZOOM_SIGMA**2]])
+    problem = _Problem(_State(start._replace(time_offset=0.0)), inv(np.diag(known)))
     scale = 10.0
     modes = problem.modes(views, scale)
     views = _views(pairs, pictures, modes[0][0].mount)
@@ -369,21 +429,16 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(views, _BLURS[-1])
-    state, covariance, ratio = problem.result(final, modes[:1], scale)
-    if not final.value(state) > _MIN_SCORE:
+    state, covariance, best = problem.result(final, modes[:1], scale)
+    if not best > _MIN_SCORE:
         return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
     (one, one_covariance, _), (two, two_covariance, _) = (
         problem.result(final.only(partial(_in_columns, state=modes[0][0], odd=odd)), modes, scale) for odd in (0, 1)
     )
-    error = one.seen_from(two.mount)[:7]
+    error = one.seen_from(two)[:7]
     square = float(matmul(error, solve((one_covariance + two_covariance)[:7, :7], error)))
     if chdtrc(7, square) < FALSE_ALARM:
         return refused("halves of the pictures disagree; drive past posts, cars and corners")
-    covariance *= max(1.0, square / 7)
-    weights = np.exp(np.minimum([(value - modes[0][1]) * scale / ratio for _, value in modes], 0.0))
-    for (other, _), weight in zip(modes, weights / weights.sum(), strict=True):
-        off = other.seen_from(modes[0][0].mount)
-        covariance += weight * np.outer(off, off)
     shared = np.diag(_SYSTEMATIC**2)
     shared[:3, :3] += np.eye(3) * (_PIXELS / max(pair.lens.fx for pair in pairs)) ** 2
     mount = state.mount._replace(time_offset=state.mount.time_offset + start.time_offset)

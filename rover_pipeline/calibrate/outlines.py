@@ -20,7 +20,7 @@ _PIXEL = 0.08
 #: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
 _STEP, _INCIDENCE = 0.1, 2.0
 #: Neighbours of a point that are looked at, and points in a cell of those in which they are looked for. Schedule.
-_NEIGHBOURS, _IN_CELL = 20, 5
+_NEIGHBOURS, _IN_CELL = 40, 5
 #: Edges are compared with the mean about them, in a square of so many blurs, so that trees do not attract everything,
 #: and of this much at beam. Tuned: lidar_camera_kitti_object.
 _WINDOW, _FLOOR = 12.0, 0.2
@@ -127,8 +127,6 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     inside, number_of = inside[order], (down * columns + across)[order]
     cells = np.arange(columns * (int((lens.height + 2 * margin) / cell) + 3) + 1)
     pixel, rng = np.stack([u, v], axis=1)[inside], np.sqrt((seen[inside] ** 2).sum(axis=1))
-    shown = ~_hidden(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
-    inside, number_of, pixel, rng = inside[shown], number_of[shown], pixel[shown], rng[shown]
     index, square = _nearest(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
     rows = np.flatnonzero(index[:, 0] >= 0)
     index, apart, xyz = index[rows], np.sqrt(square[rows]), pair.xyz[inside[rows]]
@@ -142,20 +140,25 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
         outside = (sign * offset[..., axis] > np.abs(offset[..., 1 - axis])) & (index >= 0)
         some = np.flatnonzero(((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1))
         here, next_to, there, beam = rng[some], apart[some], ranges[some], finest[some]
-        within = -sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])
-        within &= (index[some] >= 0) & (np.abs(there - here[:, None]) <= step[some])
+        inner = (-sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])) & (index[some] >= 0)
+        within = inner & (np.abs(there - here[:, None]) <= step[some])
         gaps, spacings = np.where(outside[some], next_to, np.inf), np.where(within, next_to, np.inf)
         each, next_out, next_in = np.arange(len(some)), gaps.argmin(axis=1), spacings.argmin(axis=1)
         gap, spacing = gaps.min(axis=1), spacings.min(axis=1)
-        thin = ~np.isfinite(spacing)  # A pole may be one beam wide.
+        thin = ~np.isfinite(spacing)  # A pole may be one beam wide, and has nothing nearer beside it as a wall has.
+        thick = thin & ((axis == 1) | (inner & (there < here[:, None] - step[some])).any(axis=1))
         spacing, near = np.where(thin, beam, spacing), np.where(thin, here, there[each, next_in])
-        good = (
-            ~(thin & (axis == 1)) & (np.abs(here - near) < _INCIDENCE * spacing / lens.fx * here) & (gap < 3 * spacing)
-        )
+        good = ~thick & (np.abs(here - near) < _INCIDENCE * spacing / lens.fx * here) & (gap < 3 * spacing)
         # The inverse range of a plane is linear in the picture.
         with np.errstate(invalid="ignore", divide="ignore"):
             plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
         good &= (plane > 0) & (there[each, next_out] > (1 + _STEP) * plane)
+        # Nor is there a step where what is outside leads to it, as the underside of what is seen from below.
+        farther = np.where(outside[some] & (next_to > 1.5 * gap[:, None]), next_to, np.inf)
+        after, further = there[each, next_out], farther.min(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slope = (1 / after - 1 / there[each, farther.argmin(axis=1)]) / (further - gap)
+            good &= ~(np.isfinite(further) & (1 / after + slope * gap > 1 / ((1 + _STEP) * here)))
         # A beam is about as wide as the finest spacing, and returns from the near side where it is hit at all.
         outward = (np.maximum(spacing - beam, 0) * here / lens.fx)[:, None] * mount.rotation[:, 1 + axis] * -sign
         found.append((xyz[some][good], outward[good], np.full(good.sum(), kind), here[good]))
@@ -164,21 +167,6 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     passing = pair.twist[3:] + np.cross(pair.twist[:3], arrays[0])
     every = Outlines(arrays[0], arrays[1], arrays[2], arrays[3], np.full(count, number), passing)
     return every.only(slice(None, None, max(1, -(-count // _POINTS))))
-
-
-@compiled
-def _hidden(pixel: np.ndarray, rng: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int) -> np.ndarray:
-    """Points, sorted by cells, with nearer ones all about them: a camera beside the lidar sees those, bool (N,)."""
-    hidden = np.zeros(len(rng), np.bool_)
-    for n in range(len(rng)):
-        quadrants = 0
-        for row in range(-1, 2):
-            place = cell[n] + row * columns
-            for m in range(first[place - 1], first[place + 2]):
-                if rng[m] * (1 + _STEP) < rng[n]:
-                    quadrants |= 1 << (2 * (pixel[m, 0] > pixel[n, 0]) + (pixel[m, 1] > pixel[n, 1]))
-        hidden[n] = quadrants == 15
-    return hidden
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.calibrate.camera_mount import _USUAL, _Points, _sample, _State, estimate_camera
+from rover_pipeline.calibrate.camera_mount import _Points, _shrunk, _State, estimate_camera
 from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
@@ -118,6 +118,39 @@ def test_what_a_nearer_board_hides_from_the_camera_is_no_background_of_outlines(
     np.testing.assert_array_equal(found.kind[inside], 0)
 
 
+def grid(across: float, up: float, highest: float) -> np.ndarray:
+    """Directions (N, 3) of beams ahead, whose tangents are these apart."""
+    azimuth, elevation = np.meshgrid(np.arange(-0.3, 0.3, across), np.arange(-highest, highest, up))
+    return np.stack([np.ones_like(azimuth), azimuth, elevation], axis=-1).reshape(-1, 3)
+
+
+def test_a_wall_along_which_a_lidar_looks_has_no_outline_before_its_end() -> None:
+    rays = grid(0.006, 0.006, 0.3)
+    with np.errstate(divide="ignore"):
+        along = np.where(rays[:, 1] > 0, 0.1 / rays[:, 1], np.inf)
+    xyz = np.where(along > 9.0, 30.0, along)[:, None] * rays
+    found = outlines(Pair(xyz, np.zeros((300, 480), "u1"), LENS), 0, LENS, IDENTITY)
+    assert not (found.point[:, 0] < 5.0).any()
+
+
+def test_the_underside_of_what_is_seen_from_below_ends_at_its_far_rim() -> None:
+    rays = grid(0.006, 0.01, 0.3)
+    with np.errstate(divide="ignore"):
+        below = np.where(rays[:, 2] > 0, 0.5 / rays[:, 2], np.inf)
+    distance = np.select([below < 4.0, below < 7.0], [4.0, below], 12.0)  # the face, the underside, the wall behind
+    found = outlines(Pair(distance[:, None] * rays, np.zeros((300, 480), "u1"), LENS), 0, LENS, IDENTITY)
+    assert not (np.abs(found.point[:, 0] - 4.0) < 0.1).any()
+
+
+def test_a_covariance_of_few_groups_is_no_noise_and_that_of_many_is_theirs() -> None:
+    rng = np.random.default_rng(3)
+    few = [rng.normal(size=(8, 8)) for _ in range(30)]
+    largest = [np.mean([np.linalg.eigvalsh(each(x)).max() for x in few]) / 8 for each in (_shrunk, lambda x: x.T @ x)]
+    assert largest[0] < 2.3 < 3.0 < largest[1]
+    together = rng.normal(size=(200, 8)) * np.array([5.0, 1, 1, 1, 1, 1, 1, 1])
+    assert 20 < np.linalg.eigvalsh(_shrunk(together)).max() / 200 < 32
+
+
 @pytest.mark.parametrize("what", ["night", "one place", "mirrored", "undeclared"])
 def test_pictures_that_show_nothing_leave_the_mount_as_it_was_declared(seen: list[Pair], what: str) -> None:
     rng, start = np.random.default_rng(1), changed(TRUE, ERROR)
@@ -145,5 +178,6 @@ def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:
     none = np.zeros((4, 3))
     points = Outlines(point, none, np.arange(4), np.full(4, 3.0), np.zeros(4, "i8"), none)
     edges = np.random.default_rng(0).random((1, 2, 300, 480), "f4")
-    value, slopes, _ = _sample(_Points(lens, edges, np.zeros(4, "i8"), points), _State(IDENTITY, _USUAL), True)
+    part = _Points(lens, edges, np.zeros(4, "i8"), points, np.zeros(1))
+    value, slopes, _ = part.sample(_State(IDENTITY), 0.7, True)
     assert np.isfinite(value).all() and np.isfinite(slopes).all() and (np.abs(slopes[:, :3]).max(axis=1) > 0).all()
