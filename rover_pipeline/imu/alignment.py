@@ -26,8 +26,8 @@ from rover_pipeline.numerics.robust import MAD_TO_SD
 #: Lags of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second. Tuned: by hand.
 _LAGS = 10
 #: Standard deviations of the steps from the model that is known before, f8 (11,): any rotation; s, clocks without
-#: synchronisation; rad/s; scale; and kernels of 0.1 s. Noise: data sheet of the MPU-6050 (zero-rate output, 3 % of
-#: scale), for rotation and times the range that is possible at all.
+#: synchronisation; rad/s and 3 % of scale, as data sheets say; and kernels of 0.1 s.
+#: Noise: data sheet of the MPU-6050 (zero-rate output, scale), and for rotation and times what is possible at all.
 PRIOR_SIGMA = np.array([3.0] * 3 + [0.5] + [0.3] * 3 + [0.03] * 3 + [0.01])
 #: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees. Tuned: by hand.
 MOUNT_SIGMA = np.radians(2.0)

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.preintegration import MAX_SILENCE
-
 #: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks. Tuned: walks.
 INTERVAL = 0.1
+
+#: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
+#: Tuned: by hand.
+_MAX_GAP_S = 0.12
 #: Smallest number of equal extreme samples in a row that are saturation, of which there must be two: noise makes none;
 #: and its smallest distance from the median, in the smallest steps of the sensor: noise at rest is nearer.
 #: Tuned: by hand.
@@ -37,7 +39,7 @@ class Means:
         self._times, self._values = times, clean
         # The integral between two samples is that of the line between them.
         self._integral = np.concatenate([np.zeros((1, 3)), np.cumsum((clean[1:] + clean[:-1]) / 2 * steps[:, None], 0)])
-        bad = ~(good[1:] & good[:-1]) | (steps > MAX_SILENCE)
+        bad = ~(good[1:] & good[:-1]) | (steps > _MAX_GAP_S)
         self._bad = np.concatenate([[0], np.cumsum(bad)])
 
     def smoothed(self, duration: float) -> Means:

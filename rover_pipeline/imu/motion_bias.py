@@ -35,8 +35,8 @@ _MIN_WINDOWS = 8
 #: Tuned: by hand.
 _FLOOR = 0.001
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2, as by default of
-#: `imu.acc_bias_sigma`. MEMS gyroscopes without calibration are off by up to 20 degrees per second. Noise: data sheet
-#: of the MPU-6050, zero-rate output.
+#: `imu.acc_bias_sigma`. MEMS gyroscopes without calibration are off by up to 20 degrees per second.
+#: Noise: data sheet of the MPU-6050, zero-rate output.
 _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
 #: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion determines the bias
 #: about it: attitudes that vary by 20 degrees. Tuned: by hand.

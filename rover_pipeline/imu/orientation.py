@@ -20,8 +20,8 @@ _AVERAGING_S = 10.0
 #: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
 #: damaged. Schedule.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
-#: No IMU samples faster than this, s: VQF would end the process. Noise: data sheets of MEMS IMUs, of which the fastest
-#: gives 32,000 a second.
+#: No IMU samples faster than this, s: VQF would end the process.
+#: Noise: data sheets of MEMS IMUs, of which the fastest gives 32,000 a second.
 _SHORTEST_S = 1e-5
 
 

@@ -20,8 +20,8 @@ Mounted = Literal["radar", "camera", "imu"]
 #: Rotation, translation, time; and what a variance is smaller than, so that it and its sums are numbers. Layout.
 _SEVEN, _LARGEST = Field(min_length=7, max_length=7), 1e12
 
-#: Largest difference of an element of R'R from the identity. Noise: rounding of matrices that are written with three
-#: digits, whose errors of 0.0005 add up to 0.0017 at most.
+#: Largest difference of an element of R'R from the identity.
+#: Noise: rounding of matrices that are written with three digits, whose errors of 0.0005 add up to 0.0017 at most.
 _TOLERANCE = 2e-3
 
 

@@ -19,9 +19,9 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Intervals that are integrated at once, because the matrices of each take some kilobytes. Schedule.
 AT_ONCE = 512
-#: Longest time between two samples of an IMU that are interpolated, s: IMUs of 10 Hz have some jitter, and a step of a
-#: walk takes some tenths of a second. Tuned: by hand.
-MAX_SILENCE = 0.12
+#: Longest time between two samples that are interpolated, s: a step of a walk takes some tenths of a second.
+#: Tuned: by hand.
+MAX_SILENCE = 0.1
 
 
 class ImuNoise(NamedTuple):

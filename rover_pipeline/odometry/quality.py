@@ -24,6 +24,9 @@ from rover_pipeline.odometry.segments import Seam
 
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
+#: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
+#: directions reaches 3.5 at random. Tuned: by hand.
+_SIGNIFICANT = 4.0
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
@@ -235,10 +238,8 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     root = cholesky(own + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
-    # The largest one of six directions is larger than this at random at the stated rate of false alarms.
     first, last = _window(ts)
-    smallest = np.sqrt(chdtri(1, FALSE_ALARM / 3) / (PARTS * (last - first)))
-    values = np.where(values > smallest[:, None], values, 0.0)
+    values = np.where(values > _SIGNIFICANT / np.sqrt(PARTS * (last - first))[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider

@@ -47,6 +47,9 @@ from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
+#: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
+#: before it is asked whether the lidar alone fits better. Tuned: by hand.
+_MOVES = 4.0
 #: Standard deviations within which two trajectories are one. What further passes would move by less is added to the
 #: covariances, and they are not made. Tuned: by hand.
 _SAME = 1.0
@@ -316,7 +319,8 @@ def _with_gyro(
     moved = _moves(first, plain[0], turned[0])
     del first
     batch = _at_once(reader, turned[0], ranges, turned[1], gyro)
-    if len(imu.vibration.times) or (moved > _SAME and is_worse(fits, batch.fits)):
+    differs = len(imu.vibration.times) or moved > _MOVES
+    if differs or (moved > _SAME and is_worse(fits, batch.fits)):
         without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.vibration.times):
             # Turned points change the map so much that one pass does not show which is better.
