@@ -341,7 +341,8 @@ class _Problem(NamedTuple):
         weights = np.exp(np.array(values) - max(values)) / np.exp(np.array(values) - max(values)).sum()
         offs = np.array([state.seen_from(states[0]) for state in states])
         mean = matmul(weights, offs)
-        covariance = np.tensordot(weights, np.array(covariances), 1) + matmul((offs - mean).T * weights, offs - mean)
+        covariance = (weights[:, None, None] * np.array(covariances)).sum(axis=0)
+        covariance += matmul((offs - mean).T * weights, offs - mean)
         return states[0].moved(mean), covariance, max(scores)
 
     def settle(self, score: _Score, state: _State, scale: float) -> tuple[_State, np.ndarray, float]:
