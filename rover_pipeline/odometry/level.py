@@ -213,8 +213,8 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
         ValueError: there are too few windows.
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    # Independent windows have to be more than unknowns.
-    needed = _SPAN * (1 + found.design.shape[2] // 3)
+    # Two independent windows, of three numbers each: biases and lever arms have priors, the direction of gravity has none.
+    needed = 2 * _SPAN
     if len(found.moved) < needed:
         raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
     return _fit(found, 1.0), _fit(found, -1.0)
