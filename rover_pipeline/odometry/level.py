@@ -213,7 +213,7 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
         ValueError: there are too few windows.
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    # Two independent windows, of three numbers each: biases and lever arms have priors, the direction of gravity has none.
+    # Two independent windows of three numbers each: biases and lever arms have priors, gravity's direction has none.
     needed = 2 * _SPAN
     if len(found.moved) < needed:
         raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
