@@ -153,7 +153,8 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
         with np.errstate(invalid="ignore", divide="ignore"):
             plane = 1 / (1 / here + (1 / here - 1 / near) * gap / spacing)
         good &= (plane > 0) & (there[each, next_out] > (1 + _STEP) * plane)
-        # Nor is there a step where what is outside leads to it, as the underside of what is seen from below.
+        # Nor is there a step where what is outside leads to it, as the underside of what is seen from below. The second
+        # neighbour outside is farther than halfway between one and two spacings.
         farther = np.where(outside[some] & (next_to > 1.5 * gap[:, None]), next_to, np.inf)
         after, further = there[each, next_out], farther.min(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -133,13 +133,13 @@ def test_a_wall_along_which_a_lidar_looks_has_no_outline_before_its_end() -> Non
     assert not (found.point[:, 0] < 5.0).any()
 
 
-def test_the_underside_of_what_is_seen_from_below_ends_at_its_far_rim() -> None:
-    rays = grid(0.006, 0.01, 0.3)
+def test_the_underside_of_what_is_seen_from_below_has_no_outline_before_its_far_rim() -> None:
+    rays = grid(0.006, 0.02, 0.3)
     with np.errstate(divide="ignore"):
         below = np.where(rays[:, 2] > 0, 0.5 / rays[:, 2], np.inf)
     distance = np.select([below < 4.0, below < 7.0], [4.0, below], 12.0)  # the face, the underside, the wall behind
     found = outlines(Pair(distance[:, None] * rays, np.zeros((300, 480), "u1"), LENS), 0, LENS, IDENTITY)
-    assert not (np.abs(found.point[:, 0] - 4.0) < 0.1).any()
+    assert not (found.point[:, 0] < 6.0).any()
 
 
 def test_a_covariance_of_few_groups_is_no_noise_and_that_of_many_is_theirs() -> None:
