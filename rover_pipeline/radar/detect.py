@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -64,33 +64,6 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -
     mean = _ring_sums(padded, guard, train)
     mean /= _ring_counts(padded.shape, guard, train)
     return mean[edge : edge + len(power)]
-
-
-def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
-    """Noise estimate of CASO-CFAR, f8 (doppler, range): smaller mean of the two sides, then larger of the two axes.
-
-    A target on one side does not raise the estimate (G. V. Trunk, Range resolution of targets using automatic
-    detectors, IEEE Transactions on Aerospace and Electronic Systems 14, 1978). A cell above it stands out along both
-    axes.
-    """
-    noise: np.ndarray = np.maximum(
-        _smaller_side(power, guard[0], train[0], axis=0, mode="wrap"),
-        _smaller_side(power, guard[1], train[1], axis=1, mode="reflect"),
-    )
-    return noise
-
-
-def _smaller_side(power: np.ndarray, guard: int, train: int, axis: int, mode: Literal["wrap", "reflect"]) -> np.ndarray:
-    """The smaller of the means of the training cells on the two sides of each cell, f8 (doppler, range)."""
-    edge = guard + train
-    padded = np.moveaxis(
-        np.pad(power, [(edge, edge) if each == axis else (0, 0) for each in (0, 1)], mode=mode), axis, 0
-    )
-    count, sums = power.shape[axis], np.zeros((2, *padded[edge:-edge].shape))
-    for step in range(train):
-        sums[0] += padded[step : step + count]
-        sums[1] += padded[edge + guard + 1 + step : edge + guard + 1 + step + count]
-    return np.moveaxis(sums.min(axis=0) / train, 0, axis)
 
 
 class Search(NamedTuple):

@@ -183,12 +183,11 @@ class SpectrumSection(RangeDopplerSection):
 class PointsSection(RangeDopplerSection):
     """`_radar_points`."""
 
-    cfar: Literal["ca", "os", "caso"] = Field(
+    cfar: Literal["ca", "os"] = Field(
         "os",
         description="CFAR detector, which estimates the noise from the training cells around a cell. os (ordered "
         "statistic) = the power at a rank among them; ca (cell averaging) = their mean, which a strong neighbour "
-        "raises; caso (cell averaging, smallest of) = the smaller mean of the two sides, along each axis, which "
-        "misses targets among others at the same Doppler.",
+        "raises.",
     )
     guard: tuple[int, int] = Field((2, 3), description="Guard cells on each side of the tested cell: Doppler, range.")
     train: tuple[int, int] = Field((4, 8), description="Training cells beyond the guard cells: Doppler, range.")

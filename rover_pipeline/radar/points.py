@@ -28,7 +28,7 @@ import numpy as np
 
 from rover_pipeline.radar.angles import coherence, deviations, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_artefacts, find_os_peaks, find_peaks
+from rover_pipeline.radar.detect import Peaks, Search, ca_noise, find_artefacts, find_os_peaks, find_peaks
 from rover_pipeline.radar.ego_motion import Echoes, doppler_variance, find_velocities
 from rover_pipeline.radar.options import PointsOptions, VelocitySection
 from rover_pipeline.radar.point_kernels import strongest_beams
@@ -150,8 +150,7 @@ class PointFinder:
         options = self._options
         if options.cfar == "os":
             return find_os_peaks(power, options.guard, options.train, options.rank, self._search)
-        estimate = ca_noise if options.cfar == "ca" else caso_noise
-        return find_peaks(power, estimate(power, options.guard, options.train), self._search)
+        return find_peaks(power, ca_noise(power, options.guard, options.train), self._search)
 
     def snapshots(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """What the antennas received of each peak, TDM-compensated, c16 (peak, antenna)."""
