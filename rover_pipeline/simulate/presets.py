@@ -6,23 +6,18 @@ It is light, so that a wrong name is reported before the simulator is loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.options import Options
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.unkind import Unkind, put_on
 
-# fmt: off
-#: Chirps of the presets in buildings, with range bins of 4.4 cm. Layout.
-_INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
-#: Chirps of the presets in the open, on foot. Layout.
-_OUTDOORS = Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000)
-#: Chirps at the speed of a bike. Layout.
-_FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000)
 #: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes. Layout.
 _SHORTEST_S, _LONGEST_S = 0.5, 86400.0
 
@@ -39,42 +34,15 @@ class Placed(Options):
     noise: float = Field(1.0, gt=0, description="Noise of an IMU or a GNSS receiver over that of the usual one.")
     changes: dict[str, Any] = Field({}, description="Fields of the preset that have other values for this sensor.")
 
+    @field_validator("changes")
+    @classmethod
+    def _with_chirps(cls, changes: dict[str, Any]) -> dict[str, Any]:
+        return changes | ({"radar": Chirps.model_validate(changes["radar"])} if "radar" in changes else {})
 
-#: The rig of the published recordings. The order gives the seeds of random numbers. Layout.
-ROVER = (
-    Placed(name="lidar", type="lidar"),
-    Placed(name="radar", type="radar", at=(0.08, 0.0, -0.14), yaw=1.5, pitch=1.0),
-    Placed(name="camera", type="camera", at=(0.07, 0.05, -0.09), yaw=-1.0, pitch=3.0),
-    Placed(name="imu", type="imu", at=(-0.03, 0.02, -0.11), yaw=2.0),
-)
-#: A car with several sensors of each type, no two of them at the same instants. Two are of other products than the
-#: others of their type: not all lidars of a car, and not all radars, have the same shapes. Layout.
-CAR = (
-    Placed(name="lidar_top", type="lidar"),
-    Placed(
-        name="lidar_rear", type="lidar", at=(-1.9, 0.35, -0.6), yaw=155.0, pitch=6.0, after=0.043,
-        changes={"lidar": "OS-0-32", "columns": 512},
-    ),
-    Placed(name="radar_front", type="radar", at=(1.6, 0.1, -1.2)),
-    Placed(name="radar_left", type="radar", at=(0.4, 0.85, -1.1), yaw=90.0, after=0.021),
-    Placed(
-        name="radar_rear", type="radar", at=(-2.3, -0.2, -1.1), yaw=180.0, pitch=1.0, after=0.043,
-        changes={"radar": Chirps(
-            device="AWR1642", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,
-            frame_length=32, frame_period=80.0,
-        )},
-    ),
-    Placed(name="camera_front", type="camera", at=(0.6, 0.0, -0.3), pitch=3.0),
-    Placed(name="camera_left", type="camera", at=(0.2, 0.6, -0.4), yaw=90.0, pitch=5.0, after=0.011),
-    Placed(name="camera_right", type="camera", at=(0.2, -0.6, -0.4), yaw=-90.0, pitch=5.0, after=0.023),
-    Placed(
-        name="camera_rear", type="camera", at=(-1.5, 0.0, -0.4), yaw=180.0, pitch=5.0, after=0.037,
-        changes={"lens": "brown"},
-    ),
-    Placed(name="imu", type="imu", at=(-0.05, 0.02, -0.11), yaw=2.0),
-    Placed(name="imu_cabin", type="imu", at=(-0.5, 0.3, -0.9), yaw=-88.0, pitch=2.0, after=0.003, noise=4.0),
-    Placed(name="gnss", type="gnss", at=(-0.6, -0.3, 0.05)),
-)  # fmt: skip
+
+_DATA = read_yaml(Path(__file__).with_name("presets.yaml"))
+#: The rig of the published recordings.
+ROVER = tuple(map(Placed.model_validate, _DATA["rigs"]["rover"]))
 
 
 class Preset(Options):
@@ -108,66 +76,8 @@ class Preset(Options):
         return self.model_dump(exclude={"sensors"} if self.sensors == ROVER else None)
 
 
-#: By name. Layout.
-PRESETS: dict[str, Preset] = {
-    "tiny": Preset(
-        description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
-        duration=2.5, scene="flat", carrier="walker", speed=0.8, stand=0.3,
-        lidar="OS-0-32", columns=512, width=256, height=144, camera_rate=10.0,
-        radar=Chirps(
-            device="AWR1843", idle_time=224.0, ramp_end_time=59.0, freq_slope=33.506, adc_samples=64, sample_rate=1250,
-            frame_length=16, frame_period=100.0,
-        ),
-    ),
-    "indoor": Preset(
-        description="A walk through a furnished flat with people in it, at the real rig's rates and shapes.",
-        scene="flat", carrier="walker", speed=0.8, radar=_INDOORS,
-    ),
-    "smooth": Preset(
-        description="The same flat seen from a trolley: no steps, no sway.",
-        scene="flat", carrier="trolley", speed=0.8, radar=_INDOORS,
-    ),
-    "stairs": Preset(
-        description="A walk up one flight of stairs and down another one, round a narrow stairwell.",
-        scene="stairs", carrier="walker", speed=0.6, radar=_INDOORS,
-    ),
-    "outdoor": Preset(
-        description="A walk round a block of houses, with cars, a cyclist and people.",
-        scene="street", carrier="walker", speed=1.2, radar=_OUTDOORS,
-    ),
-    "bike": Preset(
-        description="A ride on a bike round the same block.",
-        scene="street", carrier="bike", speed=5.0, radar=_FAST,
-    ),
-    "park": Preset(
-        description="A walk through a park: undulating ground, trees and bushes with leaves, some people.",
-        scene="park", carrier="walker", speed=1.2, radar=_OUTDOORS,
-    ),
-    "bushes": Preset(
-        description="A walk through a field of bushes on undulating ground: no planes, no trunks.",
-        scene="bushes", carrier="walker", speed=1.2, radar=_OUTDOORS,
-    ),
-    "crowd": Preset(
-        description="A walk through a bare hall among people who walk along at the rig's pace, and others.",
-        scene="crowd", carrier="walker", speed=1.1, radar=_INDOORS,
-    ),
-    "car": Preset(
-        description="A drive round the block in a car with two lidars, three radars and four cameras, small shapes.",
-        duration=3.0, scene="street", carrier="car", speed=7.0, stand=0.3,
-        lidar="OS-1-64", columns=512, width=256, height=144, camera_rate=10.0,
-        radar=Chirps(
-            device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=16.0, adc_samples=64, sample_rate=2500,
-            frame_length=32, frame_period=100.0,
-        ),
-        sensors=CAR,
-    ),
-    "tunnel": Preset(
-        description="A ride through a long smooth tunnel, whose niches end after 40 m.",
-        scene="tunnel", carrier="bike", speed=4.0, radar=_FAST,
-    ),
-}
-
-
+#: By name.
+PRESETS = {name: Preset.model_validate(values) for name, values in _DATA["presets"].items()}
 
 
 def choose(
