@@ -18,7 +18,6 @@ from rover_pipeline.export.l5kit.records import (
     FORMAT_VERSION,
     HOST_LENGTH,
     LABELS,
-    Limits,
     Scene,
     agents_at,
     cut_scenes,
@@ -81,15 +80,15 @@ class _Agents:
         self._reader = ObjectReader(recording.path)
         self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
         self._weights = label_weights(self._reader.classes)
-        self._limits = Limits(options.threshold, options.max_gap, options.min_frames)
+        self._options = options
 
     def at(self, scene: Scene) -> tuple[np.ndarray, np.ndarray]:
         """See `agents_at`."""
-        margin = self._limits.max_gap
+        margin = self._options.max_gap
         begin, end = scene.times[0] / 1e9 - margin, scene.times[-1] / 1e9 + margin
         start, stop = np.searchsorted(self._ts, [begin, end]).tolist()
         objects = self._reader.read(start, stop, self._ts)
-        return agents_at(scene.times, scene.pos, objects, self._weights, self._limits)
+        return agents_at(scene.times, scene.pos, objects, self._weights, self._options)
 
 
 class _Store:

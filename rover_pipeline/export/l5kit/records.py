@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -178,20 +179,6 @@ _LABELS = {
 }
 
 
-class Limits(NamedTuple):
-    """What makes an agent.
-
-    Attributes:
-        threshold: the probabilities of road users add up to more than this.
-        max_gap: longest time between two samples of a track that is filled, s.
-        min_frames: shorter tracks are left out.
-    """
-
-    threshold: float = 0.5
-    max_gap: float = 0.5
-    min_frames: int = 2
-
-
 def label_weights(classes: Sequence[str]) -> np.ndarray:
     """What each class adds to each label, f8 (class, label). A class that is not known here adds to UNKNOWN."""
     weights = np.zeros((len(classes), len(LABELS)))
@@ -201,7 +188,7 @@ def label_weights(classes: Sequence[str]) -> np.ndarray:
 
 
 def agents_at(
-    times: np.ndarray, ego: np.ndarray, objects: Objects, weights: np.ndarray, limits: Limits
+    times: np.ndarray, ego: np.ndarray, objects: Objects, weights: np.ndarray, options: L5kitOptions
 ) -> tuple[np.ndarray, np.ndarray]:
     """The agents of one scene.
 
@@ -219,7 +206,7 @@ def agents_at(
     for rows in np.split(np.arange(len(objects.track)), np.flatnonzero(np.diff(objects.track)) + 1):
         if len(rows):
             track = objects.select(rows)
-            runs += [(first, int(track.track[0]), each) for first, each in _runs(times, ego, track, weights, limits)]
+            runs += [(first, int(track.track[0]), each) for first, each in _runs(times, ego, track, weights, options)]
     runs.sort(key=lambda run: run[:2])
     counts = np.zeros(len(times), "i8")
     for number, (first, _, records) in enumerate(runs, 1):
@@ -231,7 +218,7 @@ def agents_at(
 
 
 def _runs(
-    times: np.ndarray, ego: np.ndarray, rows: Objects, weights: np.ndarray, limits: Limits
+    times: np.ndarray, ego: np.ndarray, rows: Objects, weights: np.ndarray, options: L5kitOptions
 ) -> list[tuple[int, np.ndarray]]:
     """Stretches of one track that l5kit keeps whole: number of the first frame, and a record for each frame."""
     label = matmul(rows.probability.mean(0), weights)
@@ -239,18 +226,18 @@ def _runs(
     yaw, extent = _steady_boxes(rows.yaw, rows.extent, rows.vel)
     footprint = extent[0] * extent[1]
     if (
-        not label[KEPT_LABELS].sum() > limits.threshold
+        not label[KEPT_LABELS].sum() > options.threshold
         or footprint < MIN_FOOTPRINT_M2 + TUNING.limit_margin
         or extent[2] <= 0
     ):
         return []
-    frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, limits.max_gap)
+    frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, options.max_gap)
     near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M - TUNING.limit_margin
     frames, pos, vel, heading = frames[near], pos[near], vel[near], heading[near]
     cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading)) >= MAX_TURN_RAD - TUNING.limit_margin)
     found = []
     for part in np.split(np.arange(len(frames)), np.flatnonzero(cuts) + 1):
-        if len(part) < max(1, limits.min_frames):
+        if len(part) < options.min_frames:
             continue
         records = np.zeros(len(part), AGENT)
         records["centroid"], records["velocity"] = pos[part, :2], vel[part, :2]
