@@ -148,9 +148,9 @@ def check_order(
             )
     if not len(iq) or real:
         return Inspection(measured, warnings)
-    share, end = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    share, rises = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
     measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
-    if share > TUNING.swapped_ratio and end > TUNING.swapped_end:
+    if share > TUNING.swapped_ratio and rises:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
@@ -159,14 +159,17 @@ def check_order(
     return Inspection(measured, warnings)
 
 
-def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple[float, float]:
-    """Energy at negative beat frequencies over energy at positive ones, and how it rises towards the end.
+def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple[float, bool]:
+    """Energy at negative beat frequencies over energy at positive ones, and whether it rises towards the end.
+
+    In the last quarter of the spectrum a room whose walls are all beyond half of the range has 0.2 to 0.5 of the energy
+    in the quarter before; with swapped words a real room had 31 times as much.
 
     Args:
         frames: i2, (frame, chirp, tx, rx, word), complex samples.
 
     Returns:
-        The ratio, and that of the last quarter of the spectrum to the quarter before it; NaN if there is no energy.
+        The ratio, NaN if there is no energy; and whether the last quarter of the spectrum has more than the one before.
     """
     profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
@@ -174,8 +177,7 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     middle = half + half // 2
     before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
     positive = float(np.sum(profile[1 + edge : half - edge]))
-    nan = float("nan")
-    return (before + last) / positive if positive > 0 else nan, last / before if before > 0 else nan
+    return (before + last) / positive if positive > 0 else float("nan"), 0 < before < last
 
 
 def inspect_spectra(

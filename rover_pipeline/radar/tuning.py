@@ -56,9 +56,6 @@ class Tuning:
     #: Energy at negative over positive beat frequencies above which I and Q seem swapped. Far walls of a room alone
     #: give 2 to 3, recordings of whole rooms with swapped words 10 and more.
     swapped_ratio: float = 8.0
-    #: Minimum energy in the last quarter of the spectrum over that in the quarter before: a room whose walls are all
-    #: beyond half of the range has 0.2 to 0.5; with swapped words a real room gave 31.
-    swapped_end: float = 1.0
     #: Coherence below which an array without a calibration is named.
     incoherent: float = 0.85
 

@@ -25,6 +25,9 @@ MIN_ALIGNED = 3
 RELATIVE_S, RELATIVE_M = 1.0, 10.0
 #: Lengths of path over which two trajectories are compared, m: rows of a table. Layout.
 WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+#: A valid pose is wrong and sure if it moved further from the truth than this over so many seconds: m, share of the
+#: distance between the two poses, and s. Physics: definition of the figure, under "Comparing with a reference".
+WRONG_M, WRONG_SHARE, WRONG_S = 0.05, 0.03, 2.0
 #: Square of the eccentricity. Physics: WGS 84.
 _FLAT = 6.69437999014e-3
 #: Time stamps are rounded, and so are lengths: s, m. Noise: half of a last digit of milliseconds, or millimetres.
@@ -262,9 +265,9 @@ def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
     """Which poses are wrong and sure, bool (N,)."""
     here = np.arange(len(ts))
     bad = np.zeros(len(ts), bool)
-    for first in (np.maximum(here - 1, 0), np.searchsorted(ts, ts - TUNING.wrong_s - ROUNDING)):
+    for first in (np.maximum(here - 1, 0), np.searchsorted(ts, ts - WRONG_S - ROUNDING)):
         moved, truly = _motion(poses, (first, here))[0], _motion(wanted, (first, here))[0]
-        allowed = TUNING.wrong_m + TUNING.wrong_share * np.linalg.norm(truly, axis=1)
+        allowed = WRONG_M + WRONG_SHARE * np.linalg.norm(truly, axis=1)
         bad |= np.linalg.norm(moved - truly, axis=1) > allowed
     return bad
 

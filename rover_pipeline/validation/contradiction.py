@@ -72,7 +72,7 @@ def contradictions(
     spread = _spread(poses, cov, pairs)
     more = _ROUNDING + (not placed) * TUNING.arm_m**2 * np.sum((poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2))
     if stated is None:
-        more += (TUNING.wrong_m + TUNING.wrong_share * lengths[1]) ** 2
+        more += (accuracy.WRONG_M + accuracy.WRONG_SHARE * lengths[1]) ** 2
     else:
         spread += _spread(wanted, np.nan_to_num(stated), pairs)
     spread += more[:, None, None] * np.eye(6)
@@ -80,7 +80,7 @@ def contradictions(
     error = accuracy.motion_errors(poses, wanted, pairs)[:, :size]
     squares = np.sum(error * solve(spread[:, :size, :size], error[:, :, None])[:, :, 0], axis=1)
     excess = np.sqrt(np.maximum(squares, 0) / chdtri(size, TUNING.false_alarm / len(squares)))
-    bad = np.flatnonzero((excess > 1) & (np.linalg.norm(error[:, :3], axis=1) > TUNING.wrong_m))
+    bad = np.flatnonzero((excess > 1) & (np.linalg.norm(error[:, :3], axis=1) > accuracy.WRONG_M))
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1

@@ -16,11 +16,6 @@ class Tuning:
     vertex_s: float = 0.3
     #: Maximum difference from the time or length that two poses of a pair should be apart, as a share of it.
     pair_tolerance: float = 0.2
-    #: A valid pose is wrong and sure if it moved further from the truth than this over so many seconds: m, share of the
-    #: distance between the two poses, and s. A reference without deviations is taken to be off by as much.
-    wrong_m: float = 0.05
-    wrong_share: float = 0.03
-    wrong_s: float = 2.0
 
     # --- Contradictions (`contradiction`) ---
     #: Probability of a false alarm, of a contradiction and of the choice of the one that is wrong.
