@@ -17,8 +17,7 @@ from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace, require_trace
 
-#: Samples were lost in an interval longer than this many periods, against jitter of the times. The published reader
-#: counts dropped scans so, too. Tuned: by the authors of that reader.
+#: Samples were lost in an interval longer than this many periods, as the published reader counts dropped scans. Layout.
 GAP_PERIODS = 1.55
 
 

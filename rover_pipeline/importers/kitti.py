@@ -38,7 +38,7 @@ from rover_pipeline.importers.pictures import describe_lens, picture_files, writ
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
-from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.importers.tuning import KITTI_ELEVATION_DEG
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import inv, matmul, solve
 
@@ -68,7 +68,7 @@ def import_kitti(
     *,
     calib: Path | None = None,
     camera: str | None = None,
-    elevation: float = TUNING.kitti_elevation_deg,
+    elevation: float = KITTI_ELEVATION_DEG,
     compress: bool = False,
 ) -> dict[str, int]:
     """Write the trace `out` from the folder of a drive, and return the number of samples of each sensor.

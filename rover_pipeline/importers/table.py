@@ -16,7 +16,7 @@ from typing import Any
 
 from rover_pipeline.errors import ConfigError, one_line
 from rover_pipeline.format.files import existing
-from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.importers.tuning import KITTI_ELEVATION_DEG
 from rover_pipeline.lookup import Registry, load
 
 
@@ -155,7 +155,7 @@ _KITTI = (
     Argument("drive", "DRIVE", "the folder with velodyne_points, image_0X and oxts", type=existing),
     Argument("--calib", "DIR", "with calib_*.txt (default: the folder above DRIVE)", type=Path),
     Argument("--camera", "NAME", "one of image_00 to image_03 (default: all that there are)"),
-    Argument("--elevation", "DEG", _RAISE, type=float, default=TUNING.kitti_elevation_deg),
+    Argument("--elevation", "DEG", _RAISE, type=float, default=KITTI_ELEVATION_DEG),
     _COMPRESS,
 )
 _ROS = (

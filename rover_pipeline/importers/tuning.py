@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: By how much the beams of KITTI's HDL-64E point higher than its published points say, degrees.
+#: Noise: the drives of KITTI, P. Dellenbach et al., CT-ICP, ICRA 2022.
+KITTI_ELEVATION_DEG = 0.205
+
 
 @dataclass(frozen=True)
 class Tuning:
-    """Each says what it guards against. They were chosen by hand, but for the one of KITTI."""
+    """Each says what it guards against. All were chosen by hand."""
 
     # --- Times and clocks ---
     #: Maximum time of a point relative to its sweep, and maximum difference of absolute times from the header and of
@@ -41,9 +45,6 @@ class Tuning:
     # --- Other sensors ---
     #: Mean acceleration in g of a device at rest or in any vehicle, against units that are not m/s2.
     gravity_range: tuple[float, float] = (0.8, 1.2)
-    #: By how much the beams of KITTI's HDL-64E point higher than its published points say, degrees: from CT-ICP
-    #: (P. Dellenbach et al., ICRA 2022), which was tuned on KITTI.
-    kitti_elevation_deg: float = 0.205
     #: JPEGs that are decoded, which shows damage that their markers do not show: as many first ones, and every so many.
     #: To decode all would take ten times as long as the whole import.
     every_decoded: int = 8

@@ -30,6 +30,12 @@ from rover_pipeline.radar.tuning import TUNING
 
 #: A residual above this many standard deviations is an outlier: the target moves. Noise: normal distribution, 99.7 %.
 OUTLIER = 3.0
+#: A velocity has three components, and what agrees with one echo more does not do so by construction: number of echoes
+#: that determine a velocity, or the misfit or the coherence of an array. Physics: degrees of freedom.
+MIN_ECHOES = 4
+#: Logarithm of the odds from which on an ambiguity number is certain (100 to 1), and maximum evidence of phases, which
+#: ghosts and second targets mislead in one cell of some hundreds. Physics: Jeffreys, Theory of Probability, "decisive".
+CERTAIN = 4.6
 
 
 class Echoes(NamedTuple):
@@ -166,7 +172,7 @@ def _shares(evidence: np.ndarray, best: np.ndarray) -> np.ndarray:
 def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, np.ndarray]:
     """Velocities at which two echoes would be at rest, which are level, or three, f8 (velocity, 3), m/s."""
     # A number of spans that the phases rule out is not tried.
-    echo, ambiguity = np.nonzero(echoes.likelihood > -TUNING.certain)
+    echo, ambiguity = np.nonzero(echoes.likelihood > -CERTAIN)
     direction, doppler = echoes.direction[echo, ambiguity], echoes.doppler[echo, ambiguity]
     pairs, triples = (_draws(len(echo), size, options.trials) for size in (2, 3))
     pairs = pairs[:, echo[pairs[0]] != echo[pairs[1]]]

@@ -25,6 +25,9 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
 
+#: Standard deviation of the bias of an accelerometer, m/s2.
+#: Noise: data sheets of the BMI088 (zero-g offset of 20 mg) and of the MPU-6050 (50 and 80 mg, about three of it).
+ACC_BIAS = 0.2
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
 
@@ -259,9 +262,7 @@ def _fill(
         below[:] -= precision * common.ravel()
 
     # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
-    known_first = np.diag(
-        np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, TUNING.acc_bias], 3) ** -2.0
-    )
+    known_first = np.diag(np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
     known_first[5, 5] = vertical**-2.0
     up = state.rot[0, 2]
     known_first[:3, :3] += np.outer(up, up) / TUNING.gauge**2

@@ -80,7 +80,7 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     near = profile[: top + MAIN_LOBE_BINS + 1]
     peak = int(near.argmax())
     # The skirt of a target farther away falls towards zero, so its largest value is at the end of what is looked at.
-    if peak > top or near[peak] < TUNING.coupling_level * np.median(profile[: samples // 2 if real else samples]):
+    if peak > top or near[peak] < TUNING.stands_out * np.median(profile[: samples // 2 if real else samples]):
         return None
     bins, fit = _fit(samples, reach, real)
     each = matmul(means * weights, fit.T)

@@ -148,7 +148,7 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
     level = np.log(smallest + 1e-9)
     # Each part and each transmitter has its own echoes, and so its own typical change.
     low, typical = np.quantile(level, (0.1, TUNING.burst_quantile), axis=0)
-    limit = typical + np.maximum(np.log(TUNING.burst_factor), TUNING.burst_deviations * (typical - low) / _SPREAD)
+    limit = typical + np.maximum(np.log(TUNING.stands_out), TUNING.burst_deviations * (typical - low) / _SPREAD)
     return np.asarray(level > limit)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from rover_pipeline.radar.angles import coherence, deviations, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, find_artefacts, find_os_peaks, find_peaks
-from rover_pipeline.radar.ego_motion import Echoes, doppler_variance, find_velocities
+from rover_pipeline.radar.ego_motion import CERTAIN, MIN_ECHOES, Echoes, doppler_variance, find_velocities
 from rover_pipeline.radar.options import PointsOptions, VelocitySection
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
@@ -287,7 +287,7 @@ class AmbiguityResolver:
         """
         count = len(echoes.doppler)
         alone = np.where(self._believed, echoes.likelihood, -np.inf)
-        if not count or (count < TUNING.min_echoes and guide is None):
+        if not count or (count < MIN_ECHOES and guide is None):
             return _smallest(alone), _certain(alone)
         sigma = max(_ERRORS.doppler_error * self._bin_mps, _ERRORS.least_error)
         found = find_velocities(echoes, sigma, _ERRORS, guide)
@@ -322,20 +322,20 @@ def _phase_likelihood(explained: np.ndarray, snr: np.ndarray, antennas: int) -> 
     best = explained.max(axis=1)
     strong = snr > TUNING.strong_snr
     misfit = TUNING.min_misfit
-    if np.count_nonzero(strong) >= TUNING.min_echoes:
+    if np.count_nonzero(strong) >= MIN_ECHOES:
         misfit = max(float(np.mean(1 - best[strong])), misfit)
     # What no number explains, such as a second target in the cell, speaks for none of them.
     unexplained = 1 / snr + np.maximum(misfit, 1 - best)
-    return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -TUNING.certain)
+    return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -CERTAIN)
 
 
 def _smallest(likelihood: np.ndarray) -> np.ndarray:
     """The first, and so smallest, ambiguity number of each echo that is not far less likely than the best one."""
-    first: np.ndarray = (likelihood > likelihood.max(axis=1, keepdims=True) - TUNING.certain).argmax(axis=1)
+    first: np.ndarray = (likelihood > likelihood.max(axis=1, keepdims=True) - CERTAIN).argmax(axis=1)
     return first
 
 
 def _certain(likelihood: np.ndarray) -> np.ndarray:
     ordered = np.sort(likelihood, axis=1)
-    certain: np.ndarray = ordered[:, -1] - ordered[:, -2] >= TUNING.certain
+    certain: np.ndarray = ordered[:, -1] - ordered[:, -2] >= CERTAIN
     return certain

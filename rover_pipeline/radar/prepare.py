@@ -19,6 +19,7 @@ from rover_pipeline.radar.angles import centred_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.detect import cell_pairs, imbalance
+from rover_pipeline.radar.ego_motion import MIN_ECHOES
 from rover_pipeline.radar.frames import Coupling, find_coupling, make_transform
 from rover_pipeline.radar.options import (
     CaptureOptions,
@@ -28,7 +29,7 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
 )
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, RangeDoppler, decibel
 from rover_pipeline.radar.tuning import TUNING
 
 
@@ -108,7 +109,7 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     Returns:
         The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
     """
-    if len(echoes) < TUNING.min_echoes:
+    if len(echoes) < MIN_ECHOES:
         return float("nan"), 0.0
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
@@ -173,7 +174,8 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     """
     profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
-    edge = min(TUNING.edge_bins, half // 4)
+    # At both ends there are the leakage of the antenna coupling, and the edge of the ADC's filter: a lobe is left out.
+    edge = min(2 * MAIN_LOBE_BINS, half // 4)
     middle = half + half // 2
     before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
     positive = float(np.sum(profile[1 + edge : half - edge]))

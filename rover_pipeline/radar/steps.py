@@ -20,6 +20,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
 from rover_pipeline.radar.axes import is_real, resolutions
 from rover_pipeline.radar.boards import Board, placed_board
+from rover_pipeline.radar.ego_motion import MIN_ECHOES
 from rover_pipeline.radar.frames import Frames, near_zero
 from rover_pipeline.radar.health import frame_health
 from rover_pipeline.radar.options import (
@@ -231,7 +232,7 @@ def quality(
 
     def coherence(i: int) -> float:
         values = find.coherence(*frames.spectrum_and_power(i), TUNING.strong_snr) if find else np.empty(0)
-        return float(np.median(values)) if len(values) >= TUNING.min_echoes else float("nan")
+        return float(np.median(values)) if len(values) >= MIN_ECHOES else float("nan")
 
     found = [frame_health(frames.samples(i)) for i in range(len(frames))]
     interfered, excised, power = (np.array(values, "f4") for values in zip(*found, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -28,14 +29,8 @@ class Tuning:
     # --- Doppler ambiguity (`points`) ---
     #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
     ambiguities_beyond: int = 3
-    #: Minimum number of echoes that determine a velocity, or the misfit or the coherence of the array: fewer agree at
-    #: random. Unit tests.
-    min_echoes: int = 4
     #: Evidence for each echo that a velocity needs: some echoes of any scene are at rest somewhere. Fast.
     evidence_per_echo: float = 2.0
-    #: Logarithm of the odds from which on an ambiguity number is certain (100 to 1), and maximum evidence of phases:
-    #: ghosts and second targets mislead them in one cell of some hundreds. Fast.
-    certain: float = 4.6
     #: Share of an echo's power that an array leaves unexplained: at least, and where no echo is strong.
     min_misfit: float = 0.05
 
@@ -44,8 +39,9 @@ class Tuning:
     coupling_step: float = 0.5
     #: Ridge of the fit over the power of a tone: tones half a bin apart are nearly dependent.
     coupling_ridge: float = 1e-3
-    #: Power over the median of the static range profile: targets near the radar are no coupling.
-    coupling_level: float = 10.0
+    #: Power over a typical one from which on something stands out: the coupling over the median of the static range
+    #: profile, for targets near the radar are none; and a burst in a part of a chirp over what others change.
+    stands_out: float = 10.0
     #: Share of the power near zero range that must not change over a recording: what moves by is no coupling.
     coupling_constant: float = 0.5
 
@@ -62,17 +58,14 @@ class Tuning:
     # --- Health of frames (`health`), tuned on simulated faults ---
     #: Share of frames above which interference is named: a single burst is no fault.
     named_share: float = 0.01
-    #: Power over that of the median antenna, dB, below which one is weak, or dead: its noise would be made as loud as
-    #: the others' signal.
+    #: Power over that of the median antenna, dB, below which one is weak.
     weak_antenna_db: float = -6.0
-    dead_antenna_db: float = -20.0
     #: A value that no sample exceeds is a rail, although it is not the limit of its type, if so many times more samples
     #: have it than each of so many values next to it, which are all of its sign: maxima of noise are no rails.
     rail_ratio: int = 20
     rail_near: int = 16
-    #: A part of a chirp is a burst if its power is above the typical one by this factor, and by so many deviations of
-    #: the logarithms. The typical one is at this quantile, so that more than half of the chirps may be interfered.
-    burst_factor: float = 10.0
+    #: A part of a chirp is a burst if its power stands out from the typical one, by so many deviations of the
+    #: logarithms too. The typical one is at this quantile, so that more than half of the chirps may be interfered.
     burst_deviations: float = 6.0
     burst_quantile: float = 0.3
     #: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
@@ -91,8 +84,6 @@ class Tuning:
     #: Intervals of azimuth and elevation beams, equally spaced in the sine: fine enough to refine the strongest beam by
     #: a parabola. Ambiguity numbers are compared with every second one.
     beams: tuple[int, int] = (64, 16)
-    #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
-    edge_bins: int = 4
     #: Distance within which the coupling seems to be, m: leads, package and radome, and no objects beyond.
     coupling_reach_m: float = 0.15
     #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
@@ -127,11 +118,10 @@ class Tuning:
     #: Random walk of the biases, standard deviation after a second, rad/s and m/s2. MEMS sensors that warm up.
     gyro_walk: float = 3e-4
     acc_walk: float = 3e-3
-    #: Standard deviations of the biases, rad/s and m/s2, and of the first tilt, rad; and of the first position and
+    #: Standard deviations of the gyroscope's bias, rad/s, and of the first tilt, rad; and of the first position and
     #: heading, which are 0 by definition. The gyroscope's bias at rest has been removed before: one about the vertical
     #: is not seen by the radar.
     gyro_bias: float = 0.003
-    acc_bias: float = 0.2
     first_tilt: float = 0.2
     gauge: float = 1e-4
     #: Minimum standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
@@ -143,6 +133,12 @@ class Tuning:
     first_tilt_s: float = 1.0
     #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
     contradicted: float = 0.3
+
+    @property
+    def dead_antenna_db(self) -> float:
+        """Power over that of the median antenna, dB, below which one is dead: even of strong echoes it has noise alone,
+        which would be made as loud as the others' signal."""
+        return -10 * math.log10(self.strong_snr)
 
 
 TUNING = Tuning()

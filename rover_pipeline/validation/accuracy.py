@@ -25,9 +25,10 @@ MIN_ALIGNED = 3
 RELATIVE_S, RELATIVE_M = 1.0, 10.0
 #: Lengths of path over which two trajectories are compared, m: rows of a table. Layout.
 WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-#: A valid pose is wrong and sure if it moved further from the truth than this over so many seconds: m, share of the
-#: distance between the two poses, and s. Physics: definition of the figure, under "Comparing with a reference".
-WRONG_M, WRONG_SHARE, WRONG_S = 0.05, 0.03, 2.0
+#: Maximum difference from the time or length that the two poses of a pair should be apart, as a share of it. A valid
+#: pose is wrong and sure if it moved further from the truth than this over so many seconds: m, share of the distance
+#: between the two poses, and s. Physics: definitions of the figures, as "Comparing with a reference" in the manual has.
+_PAIR_TOLERANCE, WRONG_M, WRONG_SHARE, WRONG_S = 0.2, 0.05, 0.03, 2.0
 #: Square of the eccentricity. Physics: WGS 84.
 _FLAT = 6.69437999014e-3
 #: Time stamps are rounded, and so are lengths: s, m. Noise: half of a last digit of milliseconds, or millimetres.
@@ -101,7 +102,7 @@ def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
 
 
 def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Whether instants lie on one of the times `ts`, or between two with at most `max_gap_s` between them.
+    """Whether instants lie on one of the times `ts`, or between two with at most `RELATIVE_S` between them.
 
     Args:
         ts: f8 (M,), s, increasing; times: f8 (N,), s.
@@ -109,7 +110,7 @@ def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
     if not len(ts):
         return np.zeros(len(times), bool)
     right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
-    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= TUNING.max_gap_s)
+    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= RELATIVE_S)
     return np.asarray(inside | (ts[right] == times))
 
 
@@ -242,7 +243,7 @@ def pairs_apart(along: np.ndarray, distance: float) -> _Pairs:
         return np.zeros(0, int), np.zeros(0, int)
     first = np.arange(len(along))
     second = nearest_samples(along, along + distance)
-    good = (second > first) & (np.abs(along[second] - along - distance) <= TUNING.pair_tolerance * distance)
+    good = (second > first) & (np.abs(along[second] - along - distance) <= _PAIR_TOLERANCE * distance)
     good &= along + distance <= along[-1] + ROUNDING  # or pairs at the end would all be too near
     return first[good], second[good]
 

@@ -10,12 +10,8 @@ class Tuning:
     """Each number with what it guards against."""
 
     # --- Errors of a trajectory (`accuracy`) ---
-    #: Longest time between two poses of a reference between which it is interpolated, s, against turns in between.
-    max_gap_s: float = 1.0
     #: Time between the vertices that the length of a path is summed over, s, against noise of poses that adds length.
     vertex_s: float = 0.3
-    #: Maximum difference from the time or length that two poses of a pair should be apart, as a share of it.
-    pair_tolerance: float = 0.2
 
     # --- Contradictions (`contradiction`) ---
     #: Probability of a false alarm, of a contradiction and of the choice of the one that is wrong.

@@ -8,6 +8,7 @@ import pytest
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.radar.ego_motion import vertical_sigma
+from rover_pipeline.radar.factor_graph import ACC_BIAS
 from rover_pipeline.radar.inertial_odometry import Estimate, Measured, _channels, _contradicting, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
@@ -61,7 +62,7 @@ def readings(rig: Rig, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     imu_ts, rng = np.arange(0.1, SECONDS + 0.1, 0.01), np.random.default_rng(seed)
     ideal, size = imu.ideal_reading(rig.mounted("imu").at(imu_ts)), (len(imu_ts), 3)
     # Noise of the densities that the options state, in samples of 10 ms, and biases as large as the tuning says.
-    acc = ideal.acc + rng.normal(0, OPTIONS.acc_noise * 10, size) + rng.normal(0, TUNING.acc_bias, 3)
+    acc = ideal.acc + rng.normal(0, OPTIONS.acc_noise * 10, size) + rng.normal(0, ACC_BIAS, 3)
     avel = ideal.avel + rng.normal(0, OPTIONS.gyro_noise * 10, size) + rng.normal(0, TUNING.gyro_bias, 3)
     acc, avel = (values @ rig.mounts["imu"].rotation.T for values in (acc, avel))
     return imu_ts, acc, avel

@@ -44,6 +44,7 @@ from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
+from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 from rover_pipeline.validation.rig import made_with, whole_sensor
@@ -80,15 +81,12 @@ class RadarFrames:
             raise FormatError(f"{path}: gives no resolutions above zero, so that points have no cells")
         self._metres, self._mps = found
         real = int(parse_json(sidecar, "radar.json")["shape"][-1]) == shape[-1]
-        windows = self._options.range_window, self._options.doppler_window
-        order, static = self._options.sample_order, self._options.remove_static
-        self._transform = RangeDoppler(shape, *windows, real, order=order, remove_static=static)
+        self._transform = make_transform(shape, self._options, real)
         self._halves: RangeDoppler | None = None
         if shape[1] == 1:
             if shape[0] % 2:
                 raise FormatError(f"{folder}: one transmitter and {shape[0]} chirps make no two sequences")
-            half = (shape[0] // 2, *shape[1:])
-            self._halves = RangeDoppler(half, *windows, real, order=order, remove_static=static)
+            self._halves = make_transform((shape[0] // 2, *shape[1:]), self._options, real)
         self.mount = recording.mount("radar")
         count = self._radar.length(truncate=True, channels=("iq",))
         self.valid = self._radar.valid(count).astype(bool)
