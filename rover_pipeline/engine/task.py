@@ -26,7 +26,7 @@ from rover_pipeline.options import Options
 
 #: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
 #: the same in all of a recording. Tuned: by hand.
-_INSPECTED, _PREPARED = 4, 16
+_INSPECTED, PREPARED = 4, 16
 
 
 class Part(NamedTuple):
@@ -278,7 +278,7 @@ class FrameTask:
     def prepare(self) -> None:
         """Call the step's `prepare` with valid frames that are spread over the recording."""
         if self.step.run.prepare is not None:
-            arrays, frames = self._sampled(_PREPARED)
+            arrays, frames = self._sampled(PREPARED)
             if self.shared is not None and self.step.takes("shared", of=self.step.run.prepare):
                 # Other steps may look at other frames, if other ones are valid for them.
                 arrays["shared"] = self.shared.once(tuple(frames), Shared)

@@ -10,10 +10,8 @@ class Tuning:
     """All were chosen by hand. Each says what it guards against."""
 
     # --- EdgeFirst ---
-    #: Number of radar frames, over the whole recording, that the scale of its cubes is found from: the first one may be
-    #: quiet, and louder ones would be clipped.
-    cube_frames: int = 16
-    #: Maximum stored amplitude of these frames: 12 dB below the limit of int16, against clipping in the others.
+    #: Maximum stored amplitude of the frames that the scale of cubes is found from: 12 dB below the limit of int16,
+    #: against clipping in the others.
     cube_amplitude: float = 8192.0
     #: Maximum distance of a point, m, against files in another byte order: no radar or lidar sees as far.
     max_range_m: float = 1000.0

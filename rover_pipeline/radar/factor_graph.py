@@ -28,6 +28,8 @@ from rover_pipeline.radar.tuning import TUNING
 #: Standard deviation of the bias of an accelerometer, m/s2.
 #: Noise: data sheets of the BMI088 (zero-g offset of 20 mg) and of the MPU-6050 (50 and 80 mg, about three of it).
 ACC_BIAS = 0.2
+#: Its random walk, standard deviation after a second, m/s2. Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
+_ACC_WALK = 3e-3
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
 
@@ -345,7 +347,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     # While the IMU is silent, the rig may turn and accelerate.
     silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
     free = silent * [TUNING.silent_turn, TUNING.silent_acc, TUNING.silent_acc] * silent ** [0, 0, 1]
-    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, TUNING.acc_walk)) * seconds], axis=1)
+    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, _ACC_WALK)) * seconds], axis=1)
     cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
     return residual, before, after, inv(cov)
 

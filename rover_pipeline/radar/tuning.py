@@ -115,9 +115,8 @@ class Tuning:
     ambiguous_trials: int = 512
 
     # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
-    #: Random walk of the biases, standard deviation after a second, rad/s and m/s2. MEMS sensors that warm up.
+    #: Random walk of the gyroscope's bias, standard deviation after a second, rad/s. MEMS sensors that warm up.
     gyro_walk: float = 3e-4
-    acc_walk: float = 3e-3
     #: Standard deviations of the gyroscope's bias, rad/s, and of the first tilt, rad; and of the first position and
     #: heading, which are 0 by definition. The gyroscope's bias at rest has been removed before: one about the vertical
     #: is not seen by the radar.

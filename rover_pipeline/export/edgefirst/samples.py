@@ -19,6 +19,7 @@ from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.edgefirst.layout import (
@@ -99,10 +100,13 @@ class RadarFrames:
         self.scale = self._find_scale()
 
     def _find_scale(self) -> float:
-        """A power of two, so that the stored values of any frame are easily undone."""
+        """A power of two, so that the stored values of any frame are easily undone.
+
+        The first frame may be quiet, and louder ones would be clipped: so many over the whole recording are looked at.
+        """
         good = np.flatnonzero(self.valid)
         largest = 0.0
-        for at in np.unique(good[np.linspace(0, len(good) - 1, TUNING.cube_frames).astype(int)]) if len(good) else ():
+        for at in np.unique(good[np.linspace(0, len(good) - 1, PREPARED).astype(int)]) if len(good) else ():
             spectrum, _ = self.read(int(at))
             largest = max(largest, float(np.abs(spectrum.view("f4")).max()))
         return float(2.0 ** np.floor(np.log2(TUNING.cube_amplitude / largest))) if largest > 0 else 1.0

@@ -15,7 +15,7 @@ import numpy as np
 from rover_pipeline.numerics.compiled import compiled
 
 #: Edge of a cell, as a fraction of the mean free path. Discs at random would give pi / 8; one disc in every cell, cut
-#: off at its faces, gives what was measured here. Tuned: rays through simulated foliage.
+#: off at its faces, gives what rays through such cells show. Physics: geometry, measured by `test_leaves.py`.
 _CELL = 0.415
 #: Radius of a leaf, and how far its centre is from the middle of its cell at most, in edges of the cell. Layout.
 _RADIUS, _SHIFT = 0.5, 0.25
