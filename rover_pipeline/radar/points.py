@@ -237,8 +237,9 @@ class AmbiguityResolver:
 
     def __init__(self, board: Board, bin_mps: float, max_number: int) -> None:
         self._bin_mps = bin_mps
-        #: Zero comes first: of equally likely numbers the first is taken.
-        tried = range(1, max_number + TUNING.ambiguities_beyond + 1)
+        #: Zero comes first: of equally likely numbers the first is taken. The radar may be as fast as `velocity`
+        #: believes, and then the numbers of what is at rest go one beyond those of a target.
+        tried = range(1, max_number + 2)
         self._numbers = np.array([0, *(sign * n for n in tried for sign in (-1, 1))])
         self._believed = np.abs(self._numbers) <= max_number
         # The phases are those of as many chirps as there are transmitters, so that numbers with the same remainder look

@@ -149,7 +149,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=11,
+        version=12,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -190,7 +190,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=10,
+        version=11,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={

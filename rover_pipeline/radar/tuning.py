@@ -21,14 +21,10 @@ class Tuning:
     mover_span: float = 10.0
     #: Hypotheses that are refined and compared with the best one: one that is not refined looks worse. Down.
     compared: int = 4
-    #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
-    steepest: float = 1.0
     #: Largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
     guide_evidence: float = 25.0
 
     # --- Doppler ambiguity (`points`) ---
-    #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
-    ambiguities_beyond: int = 3
     #: Evidence for each echo that a velocity needs: some echoes of any scene are at rest somewhere. Fast.
     evidence_per_echo: float = 2.0
     #: Share of an echo's power that an array leaves unexplained: at least, and where no echo is strong.
