@@ -31,7 +31,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 50,
     "odometry": 77,
-    "radar": 46,
+    "radar": 45,
     "report": 11,
     "sync": 1,
     "validation": 7,

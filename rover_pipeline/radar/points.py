@@ -220,7 +220,7 @@ def _beams(board: Board, limit: float, every: int) -> _Beams:
 # --- Doppler ambiguity ---------------------------------------------------------------------------------------------
 
 #: Errors of echoes and the prior of the vertical velocity are those that `_radar_velocity` has by default.
-_ERRORS = VelocitySection(trials=TUNING.ambiguous_trials)
+_ERRORS = VelocitySection()
 
 #: Gives the directions of peaks, f8 (peak, 3), and the shares of their power that the beams there explain, f8 (peak,).
 #: The Doppler of a peak may lie beyond the bins. The flag asks for accurate directions.

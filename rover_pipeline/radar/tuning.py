@@ -107,8 +107,6 @@ class Tuning:
     scale_error_level: float = 0.03
     #: Maximum distance of velocities from whole bins, in bins, of rounded ones. Measured ones lie anywhere.
     rounded: float = 1e-3
-    #: Pairs of echoes that the consensus tries when ambiguity numbers are open: each pair has many combinations.
-    ambiguous_trials: int = 512
 
     # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
     #: Random walk of the gyroscope's bias, standard deviation after a second, rad/s. MEMS sensors that warm up.
