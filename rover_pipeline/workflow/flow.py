@@ -80,7 +80,6 @@ class Flow(Worlds):
         self.needs_of = Needs(self, set(), {})
         self._channels: dict[Path, Has] = {}
         self._rigs: dict[Path, Rig] = {}
-        self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
@@ -104,11 +103,11 @@ class Flow(Worlds):
         is_there = os.path.exists(self.demo / CONFIG)
         return self.is_demo(self.demo) and not is_there and "odom" in self.wanted.get(self.demo, ())
 
-    def results(self, wildcard: str) -> Path:
+    @staticmethod
+    @functools.cache
+    def results(wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""
-        if (path := self._wildcards.get(wildcard)) is None:
-            path = self._wildcards[wildcard] = Path("/") / wildcard
-        return path
+        return Path("/") / wildcard
 
     def source(self, results: Path) -> Path:
         """The directory of the recording whose results go to `results`."""
