@@ -133,6 +133,6 @@ class LateModule(ModuleType):
             sys.modules[name] = self
 
     def __getattr__(self, name: str) -> Any:
-        if sys.modules[self.__name__] is self:
+        if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
