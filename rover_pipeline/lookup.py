@@ -7,7 +7,10 @@ This is the one place that imports by name.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from rover_pipeline.errors import ConfigError, did_you_mean, one_line, short
@@ -118,3 +121,18 @@ def load_marked(name: str, mark: str) -> Any:
         hint = did_you_mean(attribute, marked) if marked else "it has no function with @step"
         raise ConfigError(f"step {name}: {module_name} has no step {attribute!r}; {hint}")
     return marked[attribute]
+
+
+class LateModule(ModuleType):
+    """An installed module that is imported when something of it is used, and not where it is named."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__spec__ = importlib.util.find_spec(name)
+        if self.__spec__:
+            sys.modules[name] = self
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from rover_pipeline.cli import main
-from tests.kit import small_trace
+from rover_pipeline.lookup import LateModule
+from tests.kit import environment, small_trace
 
 #: Command line, and what its one line says. TRACE is a recording with a lidar, RADAR one with a radar.
 WRONG: list[tuple[str, str]] = [
@@ -173,3 +176,23 @@ def test_the_limit_of_open_files_bounds_the_channels_that_stay_mapped(tmp_path: 
     line = f"ulimit -n 40; exec {sys.executable} -c '{code}' {tmp_path}"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     subprocess.run(["bash", "-c", line], check=True, env=environment)
+
+
+def test_snakemake_loads_pandas_only_where_something_of_it_is_used() -> None:
+    named = "snakemake_executor_plugin_slurm.efficiency_report"
+    pytest.importorskip(named)
+    command = [sys.executable, "-P", "-X", "importtime", "-m", "rover_pipeline.workflow.interruptible", "--version"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stderr
+    assert re.search(rf"\| +{named}$", loaded, re.MULTILINE)
+    assert not re.search(r"\| +pandas(\.|$)", loaded, re.MULTILINE)
+
+
+def test_a_late_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    late = LateModule("colorsys")
+    assert sys.modules["colorsys"] is late and "rgb_to_hsv" not in vars(late)
+    assert late.rgb_to_hsv(1, 0, 0) == (0, 1, 1)
+    assert sys.modules["colorsys"] is not late and late.hsv_to_rgb(0, 1, 1) == (1, 0, 0)
+    LateModule("no_such_module")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module")

@@ -19,6 +19,8 @@ NAMES = {
     "numba.core.config:_config_fname": "numerics/compiled.py: settings of the current folder are not taken",
     "numba.core.config:reload_config": "numerics/compiled.py: settings of the current folder are not taken",
     "numba.core.caching:IndexDataCacheFile": "numerics/compiled.py reads its index for the list of kernels",
+    "numba.core.caching:FunctionCache._load_overload": "numerics/compiled.py loads code and not what compiles it",
+    "numba.core.runtime:rtsys.initialize": "numerics/compiled.py loads code and not what compiles it",
     "distributed.protocol:pickle.dumps": "engine/dask_distributed.py: a worker compares versions before it loads",
     "distributed:Client.start": "engine/dask_distributed.py: a silent scheduler is not waited for",
     "snakemake.logging:logger": "rules/terminal.smk",

@@ -27,6 +27,7 @@ import numba
 import numpy as np
 import platformdirs
 from numba.core import caching, event, types
+from numba.core.runtime import rtsys
 
 from rover_pipeline.caches import can_be_written
 
@@ -111,6 +112,14 @@ class SharedLocator(_UserFolder):  # type: ignore[misc]
         return "-".join(folder.relative_to(_PACKAGE).parts) if folder.is_relative_to(_PACKAGE) else folder.name
 
 
+class _Cache(caching.FunctionCache):  # type: ignore[misc, unused-ignore]
+    """Loads compiled code without what Numba only compiles with, whose import takes longer than all our kernels'."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
+
+
 class CompilationNotice(event.Listener):  # type: ignore[misc, unused-ignore]
     """Says once for each room that its kernels are being compiled, when that takes longer than a moment."""
 
@@ -147,7 +156,9 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
         # No kernel is called by way of a pointer, which would take one more function around it.
         flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
-        return cast(F, numba.njit(cache=True, nogil=True, **flags)(function))
+        kernel: Any = numba.njit(nogil=True, **flags)(function)
+        kernel._cache = _Cache(function)
+        return cast(F, kernel)
 
 
 def compile_for(kernel: Any, signature: Sequence[Any]) -> None:

@@ -171,7 +171,7 @@ def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
     if channel.spec.format == "raw" or not channel.random_access or not len(channel):
         return  # any bytes are valid samples, or all of them were decoded when the channel was opened
     if isinstance(channel, PictureChannel):
-        channel = channel.reduced(max(FACTORS))  # every bit is decoded all the same, in a third of the time
+        channel = channel.reduced(max(FACTORS), 1)  # every bit is decoded all the same, in a third of the time
     threads = max(1, min(threads, _DECODED_BYTES // (3 * channel.spec.sample_bytes)))
     ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
     found = 0

@@ -12,6 +12,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.instances import Roles, for_sensors, instances, roles_of, roles_of_others, sensor_of, type_of
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
-from rover_pipeline.format.attempt import remove_left
+from rover_pipeline.format.attempt import PARTIAL, remove_left
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import TYPES, Rig
@@ -33,7 +34,7 @@ from rover_pipeline.options import DASK_VARIABLE
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
-from rover_pipeline.workflow.rule_inputs import StepInput, refusal
+from rover_pipeline.workflow.rule_inputs import StepInput, kept, refusal
 from rover_pipeline.workflow.stamps import made_by, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
@@ -73,13 +74,12 @@ class Flow(Worlds):
         """
         super().__init__(values, typed)
         self.wanted: dict[Path, list[str]] = {}
+        self._pending: dict[Path, list[str]] = {}
         self.datasets: list[str] = []
         self.inputs: dict[str, StepInput] = {}
         self.needs_of = Needs(self, set(), {})
         self._channels: dict[Path, Has] = {}
         self._rigs: dict[Path, Rig] = {}
-        self._wildcards: dict[str, Path] = {}
-        self._adapted: tuple[Path, dict[str, tuple[Step, Step]]] = (Path(), {})
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
@@ -90,7 +90,7 @@ class Flow(Worlds):
     def having(self, config: Config) -> Self:
         other = super().having(config)
         other.inputs = {sensor: StepInput(other, sensor) for sensor in self.inputs}
-        other.needs_of, other._adapted = Needs(other, self.needs_of.others, self.needs_of.notes), (Path(), {})
+        other.needs_of = Needs(other, self.needs_of.others, self.needs_of.notes)
         return other
 
     def is_demo(self, results: Path) -> bool:
@@ -103,11 +103,11 @@ class Flow(Worlds):
         is_there = os.path.exists(self.demo / CONFIG)
         return self.is_demo(self.demo) and not is_there and "odom" in self.wanted.get(self.demo, ())
 
-    def results(self, wildcard: str) -> Path:
+    @staticmethod
+    @functools.cache
+    def results(wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""
-        if (path := self._wildcards.get(wildcard)) is None:
-            path = self._wildcards[wildcard] = Path("/") / wildcard
-        return path
+        return Path("/") / wildcard
 
     def source(self, results: Path) -> Path:
         """The directory of the recording whose results go to `results`."""
@@ -154,16 +154,11 @@ class Flow(Worlds):
         """The sensors of a recording that stand for their types where a virtual sensor is made."""
         return roles_of(self.steps[product], product, self.rig(results), self.wanted_roles)
 
+    @kept
     def step_of(self, product: str, results: Path) -> Step:
         """The step of a virtual sensor for the sensors of a recording."""
-        declared = self.steps[product]
-        if self._adapted[0] is not results:  # recordings are looked at one after the other, each many times
-            self._adapted = results, {}
-        known = self._adapted[1]
-        if product not in known or known[product][0] is not declared:
-            step = for_sensors(declared, self.roles(product, results), self.rig(results))
-            known[product] = declared, step.for_recording(self.channels(results))
-        return known[product][1]
+        step = for_sensors(self.steps[product], self.roles(product, results), self.rig(results))
+        return step.for_recording(self.channels(results))
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
@@ -232,6 +227,8 @@ class Flow(Worlds):
             written there.
         """
         known: list[str] = []
+        for each in (Flow.step_of, Flow.has, Needs.lacking, Needs.made_from, Needs.sensors, Needs._unfit):
+            each.cache_clear()  # not all inputs of rules were there
         for rule in rules:
             for name in made_by(rule):
                 known.append(name)
@@ -271,6 +268,7 @@ class Flow(Worlds):
         if not self.needs_of.anything(possible, results) and not any(asked[name] for name in possible):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
         self.prepare(possible, results, begins)
+        self._pending[results] = self.needs_of.pending(possible, results)  # while all is known of it
         stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
         if not can_be_written(results) and not all(map(os.path.exists, stamps)):
             raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
@@ -292,7 +290,7 @@ class Flow(Worlds):
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
-        return self.of(results).needs_of.pending(self.wanted[results], results)
+        return self._pending[results]
 
     def reach(self, results: Path) -> set[str]:
         """Names of what is asked for of a recording, and of all that is made from."""
@@ -324,12 +322,16 @@ class Flow(Worlds):
 
         What a killed run has left beside a result that is whole goes too, for nobody makes that again.
         """
-        for name in sorted(self.needs_of.closure(names, results)):
-            if problem := in_the_way(results / f"_{name}"):
+        sensors = {f"_{name}" for name in self.needs_of.closure(names, results)}
+        left = begins and os.path.isdir(results / PARTIAL)
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            sensors &= {*(sensors if left else ()), *os.listdir(results)}
+        for sensor in sorted(sensors):
+            if problem := in_the_way(results / sensor):
                 raise InTheWayError(problem)
             if begins:
-                remove_left(results / f"_{name}", partial(discard, results / f"_{name}"))
-                self._withdraw_untrue(results, f"_{name}")
+                remove_left(results / sensor, partial(discard, results / sensor))
+                self._withdraw_untrue(results, sensor)
 
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
         """Remove the stamp of a result that is not what it says any more, and say why."""
@@ -338,6 +340,7 @@ class Flow(Worlds):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
+    @kept
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
         if sensor in self.made:

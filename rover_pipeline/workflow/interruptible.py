@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from rover_pipeline.lookup import LateModule
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Time between two looks at processes that are ending, s. Schedule.
 _LOOK_S = 0.05
@@ -67,6 +69,7 @@ if __name__ == "__main__":
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        LateModule("pandas")  # Snakemake's plugin for Slurm names it in every run, and hardly ever uses it
         from snakemake.cli import main
 
         main()

@@ -15,6 +15,7 @@ from rover_pipeline.format.rig import TYPES
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace, is_empty
 from rover_pipeline.lookup import load
+from rover_pipeline.workflow.rule_inputs import kept
 
 if TYPE_CHECKING:
     from rover_pipeline.workflow.flow import Flow
@@ -34,11 +35,13 @@ class Needs:
     def __init__(self, flow: Flow, others: set[str], notes: dict[str, list[Path]]) -> None:
         self.flow, self.others, self.notes = flow, others, notes
 
+    @kept
     def sensors(self, name: str, results: Path) -> dict[str, bool]:
         """Sensors that an output is made from -> whether it does without."""
         declared = self.flow.inputs.get(f"_{name}")
         return declared.sensors(results) if declared else {}
 
+    @kept
     def lacking(self, name: str, results: Path) -> str:
         """What keeps a recording from having an output, such as a sensor that it lacks; "" when there is nothing."""
         if unfit := self._unfit(name, results):
@@ -68,6 +71,7 @@ class Needs:
                 todo += self.made_from(name, results)
         return seen
 
+    @kept
     def made_from(self, name: str, results: Path) -> list[str]:
         """Outputs that an output reads: all that it needs, even one that will fail, and others that can be made."""
         made, has, sensors = self.flow.made, self.flow.has, self.sensors(name, results).items()
@@ -155,6 +159,7 @@ class Needs:
             print(f"rover-pipeline: {whose}: {text}", file=sys.stderr)
         self.notes.clear()
 
+    @kept
     def _unfit(self, name: str, results: Path) -> str:
         declared = self.flow.inputs.get(f"_{name}")
         return declared.step_of(results).unfit if declared else ""

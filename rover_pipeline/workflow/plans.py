@@ -8,6 +8,7 @@ and job; `engine/plan.py` has what a job does with the plan. The plan is written
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
@@ -134,7 +135,6 @@ class Plans:
         given = "" if begins else os.environ.get(PLAN_VARIABLE, "")
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         os.environ[PLAN_VARIABLE] = str(self.folder)
-        self._short: dict[Path, bool] = {}
 
     def begin(self, jobs: Iterable[Any]) -> None:
         """Write the plan of each recording: the outputs that Snakemake has jobs for."""
@@ -189,14 +189,12 @@ class Plans:
         fits = _is_ours(step) and rate_of(step).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
 
+    @functools.cache  # noqa: B019, there is one object
     def is_short(self, results: Path) -> bool:
         """Whether all that has to be made of a recording takes a few seconds."""
-        if results not in self._short:
-            names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)} & {*self.flow.steps}
-            ours = [self.flow.step_of(each, results) for each in sorted(names) if _is_ours(self.flow.steps[each])]
-            is_short = self.flow.is_demo(results) or work_s(self.flow.source(results), ours) <= _SHORT_S
-            self._short[results] = is_short
-        return self._short[results]
+        names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)} & {*self.flow.steps}
+        ours = [self.flow.step_of(each, results) for each in sorted(names) if _is_ours(self.flow.steps[each])]
+        return self.flow.is_demo(results) or work_s(self.flow.source(results), ours) <= _SHORT_S
 
     # --- How jobs share the processors ------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def _failures(trace: Path, started: float) -> list[Failure]:
 
 def _command(options: Path, trace: Path, source: Path | None, threads: int) -> list[str]:
     """Snakemake on one recording. The user's own profiles are for the run that this is a job of."""
-    command = python("snakemake", "--snakefile", str(workflow_folder() / "Snakefile"))
+    command = python("rover_pipeline.workflow.interruptible", "--snakefile", str(workflow_folder() / "Snakefile"))
     command += ["--profile", "none", "--workflow-profile", "none", *local_arguments(), "--cores", str(threads)]
     command += ["--configfile", str(options), "--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
     return [*command, f"output_root={json.dumps(str(trace.parent))}"] if source else command

@@ -8,6 +8,7 @@ of either kind continues what one of the other kind began.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
@@ -54,7 +55,6 @@ class RecordingJobs:
         """
         self.flow, self.away = flow, away
         self.pending: dict[Path, list[str]] = {}
-        self._costs: dict[Path, Cost] = {}
         given = "" if begins else os.environ.get(RUN_VARIABLE, "")
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         if begins:
@@ -128,14 +128,12 @@ class RecordingJobs:
     def _cost(self, wildcards: Any) -> Cost:
         return self.cost(self.flow.results(wildcards.trace))
 
+    @functools.cache  # noqa: B019, there is one object
     def cost(self, results: Path) -> Cost:
         """What the outputs of a recording cost that have to be made."""
-        if (found := self._costs.get(results)) is None:
-            names = self.pending.get(results, ())
-            own = self.flow.of(results)
-            steps = [own.step_of(name, results) for each in names if (name := f"_{each}") in own.steps]
-            found = self._costs[results] = cost_of(self.flow.source(results), steps)
-        return found
+        own = self.flow.of(results)
+        names = (f"_{each}" for each in self.pending.get(results, ()))
+        return cost_of(self.flow.source(results), [own.step_of(name, results) for name in names if name in own.steps])
 
     # --- What is shown ---------------------------------------------------------------------------------------------
 

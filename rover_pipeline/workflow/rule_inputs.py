@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -16,6 +17,9 @@ from rover_pipeline.format.sensor import TS, VALID
 
 if TYPE_CHECKING:
     from rover_pipeline.workflow.flow import Flow
+
+#: Answers about a recording that are kept: each is asked for many times, before the next recording. Schedule.
+kept = functools.lru_cache(maxsize=1 << 8)
 
 _WILDCARD = re.compile(r"\{\s*\w+\s*(,[^{}]*)?\}")
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO
 
 import pytest
 
+from rover_pipeline.engine.instances import Roles, for_sensors
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.ending import failures
 from rover_pipeline.workflow.flow import Flow
@@ -33,6 +37,23 @@ def planned(trace: Path, **values: object) -> list[str]:
     assert all(isinstance(rule.input[0], StepInput) for rule in rules)
     flow.targets(rules)
     return flow.pending(trace)
+
+
+def test_what_a_recording_lacks_is_asked_once_for_each_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        small_trace(tmp_path / name, sensors=("lidar", "radar", "imu"))
+    asked: Counter[tuple[str, Path]] = Counter()
+
+    def counted(step: Step, roles: Roles, rig: Rig) -> Step:
+        asked[step.sensor, rig.path] += 1
+        return for_sensors(step, roles, rig)
+
+    monkeypatch.setattr("rover_pipeline.workflow.flow.for_sensors", counted)
+    flow = Flow({"traces": str(tmp_path)})
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
+    flow.targets([SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names])
+    assert all("odom" in flow.pending(tmp_path / name) for name in ("one", "two"))
+    assert len(asked) >= 2 * len(names) and set(asked.values()) == {1}
 
 
 def made(trace: Path, **values: object) -> None:

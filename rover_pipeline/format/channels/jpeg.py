@@ -39,8 +39,8 @@ def encode(sample: np.ndarray) -> bytes:
     return data.tobytes()
 
 
-def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
-    """A JPEG file of the given (height, width, 3) as u1 RGB, `factor` times smaller: see `reduced`.
+def decode(data: bytes, shape: tuple[int, ...], factor: int = 1, colours: int = 3) -> np.ndarray:
+    """A JPEG file of the given (height, width, 3) as u1 RGB, or grey, `factor` times smaller: see `reduced`.
 
     Damage for which libjpeg only warns, and then decodes grey or shifted blocks, is an error here. Damage that keeps
     the number of blocks cannot be detected.
@@ -59,12 +59,13 @@ def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
     if size != tuple(shape[:2]):
         raise ValueError(f"is a JPEG of {size}, not {list(shape[:2])} (height, width)")
     height, width, _ = reduced(shape, factor)
+    space = "RGB" if colours == 3 else "GRAY"
     try:
-        image = simplejpeg.decode_jpeg(data, "RGB", min_height=height, min_width=width, min_factor=factor)
+        image = simplejpeg.decode_jpeg(data, space, min_height=height, min_width=width, min_factor=factor)
     except ValueError as error:
         raise ValueError(f"cannot be decoded: {error}") from error
-    if image.shape != (height, width, 3):
-        raise ValueError(f"decodes to {list(image.shape)}, not {[height, width, 3]}")
+    if image.shape != (height, width, colours):
+        raise ValueError(f"decodes to {list(image.shape)}, not {[height, width, colours]}")
     return image
 
 
@@ -148,12 +149,13 @@ class PictureChannel(Channel):
     def jpeg(self, frame: int) -> bytes:
         """The stored bytes of a frame, a JPEG file."""
 
-    def reduced(self, factor: int) -> Self:
-        """The same channel with width and height 1, 2, 4 or 8 times smaller, which is faster to decode."""
+    def reduced(self, factor: int, colours: int = 3) -> Self:
+        """The same channel, or (with 1 colour) its greys, with width and height 1, 2, 4 or 8 times smaller, which is
+        faster to decode."""
         smaller = copy.copy(self)
         smaller._stored_shape, smaller._factor = self.spec.shape, factor
-        smaller.spec = self.spec.model_copy(update={"shape": reduced(self.spec.shape, factor)})
+        smaller.spec = self.spec.model_copy(update={"shape": (*reduced(self.spec.shape, factor)[:2], colours)})
         return smaller
 
     def _picture(self, data: bytes) -> np.ndarray:
-        return decode(data, self._stored_shape or self.spec.shape, self._factor)
+        return decode(data, self._stored_shape or self.spec.shape, self._factor, self.spec.shape[2])
