@@ -133,10 +133,9 @@ class _Score:
             edges = [view.picture.edges(blur) for view in chosen]
             picture = np.repeat(np.arange(len(chosen)), [len(view.outlines.kind) for view in chosen])
             every = Outlines.joined([view.outlines for view in chosen])
-            sides = every.kind < KINDS // 2
+            sides, maps = every.kind < KINDS // 2, np.stack([each for _, each in edges])
             for use in (sides, ~sides):
                 if use.any():
-                    maps = np.stack([each for _, each in edges])
                     part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
                     spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
                     count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _SAMPLES)) + 1

@@ -1,4 +1,4 @@
-"""What pictures show where outlines fall: the loop over points that an estimate of a camera's mount spends its time in."""
+"""What pictures show where outlines fall: the loop in which an estimate of a camera's mount spends its time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def look(
         edges: f4 (P, height, width), -log p; plane: i8 (N,), which of them.
         lens: f8 (12,), fx, fy, cx, cy, p1, p2, k1 to k4, maximum tangent, whether it is a fisheye (see `Lens.pixels`).
         rotation, translation: of the camera, in the lidar frame; late: s; zoom: factor of the focal lengths.
-        point, outward, passing: f8 (N, 3), see `Outlines`; beyond: f8 (M,), the parts; power: of the mean of p ** -power.
+        point, outward, passing: f8 (N, 3), see `Outlines`; beyond: f8 (M,), the parts; power: as of `sample`.
         values: f8 (N,), NaN out of the picture; places: f8 (N, 2), in the picture, 0 to 1.
         slopes: f8 (N, 8), by rotation, translation, time and the logarithm of zoom, or (0, 8): not wanted.
     """

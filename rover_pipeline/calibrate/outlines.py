@@ -15,7 +15,7 @@ from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 
 #: Pixels are averaged to this size at the centre, degrees; less than a lidar's beams are apart. Tuned: by hand.
-_PIXEL = 0.08
+PIXEL = 0.08
 #: A step in depth, of the range; incidence (tangent) on the near surface at an outline, so that no surface seen
 #: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
 _STEP, _INCIDENCE = 0.1, 2.0
@@ -49,7 +49,7 @@ class Picture:
     """The edges of a picture, at any blur; `ranks`, f4 (height, width) each, are -log p to the right and down."""
 
     def __init__(self, grey: np.ndarray, lens: Lens) -> None:
-        self.lens, grey = smaller(lens, _PIXEL, grey)
+        self.lens, grey = smaller(lens, PIXEL, grey)
         smooth = cv2.GaussianBlur(grey.astype("f4"), (0, 0), 1.0)
         self.ranks = [_log_ranks(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))) for axis in (0, 1)]
         self.edges = cache(self._edges)

@@ -190,8 +190,8 @@ class _Rows(NamedTuple):
     Attributes:
         residual: f8 (K, 3), m/s, radar's frame.
         slope: f8 (K, 3, 10), of the predicted velocity by the mount's error, and by the stretch.
-        instrument: f8 (K, 3, 10), the same with the change of the motion over whole periods of sweeps, before and after:
-            errors of the lidar's velocity there are independent of the residual. lag: s, these periods.
+        instrument: f8 (K, 3, 10), the same with the change of the motion over whole periods of sweeps, before and
+            after: errors of the lidar's velocity there are independent of the residual. lag: s, these periods.
         moved, vel: f8 (K, 3), m/s, predicted in the lidar frame and measured; times: f8 (K,), s.
         information: f8 (K, 3, 3); square: f8 (K,), of the residual in what is stated.
     """
