@@ -115,7 +115,8 @@ def tangents(xyz: np.ndarray, mount: Mount) -> tuple[np.ndarray, np.ndarray, np.
 
 def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     """Points on the near side of steps in depth, as they are seen from a mount by a lens."""
-    x, y, seen = tangents(pair.xyz, mount)
+    ahead = np.flatnonzero(matmul(pair.xyz - mount.translation, mount.rotation[:, 0]) > 0)
+    x, y, seen = tangents(pair.xyz[ahead], mount)
     u, v = lens.pixels(x, y)
     margin = 0.05 * lens.width
     inside = np.flatnonzero((u > -margin) & (u < lens.width + margin) & (v > -margin) & (v < lens.height + margin))
@@ -131,7 +132,7 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     finest = np.minimum(nearest, 2 * np.median(nearest)) if len(rows) else np.zeros(0)
     some = np.flatnonzero(kinds)
     kinds, finest, rows, index, apart = kinds[some], finest[some], rows[some], index[some], np.sqrt(square[some])
-    xyz, offset, ranges, rng = pair.xyz[inside[rows]], pixel[index] - pixel[rows, None], rng[index], rng[rows]
+    xyz, offset, ranges, rng = pair.xyz[ahead[inside[rows]]], pixel[index] - pixel[rows, None], rng[index], rng[rows]
     step = _STEP * rng[:, None]
     found = []
     for kind in range(KINDS):

@@ -66,7 +66,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)
         columns = motion.columns_seen_from(index, reader.columns, states.rot[number], states.pos[number])
-        xyz = matmul(columns.rot[None], places.xyz.astype("f8")[..., None])[..., 0] + columns.pos
+        xyz = np.einsum("cij,bcj->bci", columns.rot, places.xyz.astype("f8")) + columns.pos
         returned = (places.rng > 0) & (places.rng != CLIPPED)
         twist = np.append(states.avel[number], matmul(states.rot[number].T, states.vel[number]))
         pairs.append(Pair(xyz[returned], _grey(video, int(number)), lens, twist))
