@@ -40,21 +40,18 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.radar.tuning import TUNING
 
-#: Iterations at most, the step after which there are no more, rotations that are tried before, and the number of frames
-#: from which only every other one is used. Schedule.
-_ITERATIONS, _SMALL_STEP, _STARTS, _MANY = 15, 1e-6, 500, 8000
+#: Iterations at most, the step after which there are no more, rotations that are tried before, the number of frames
+#: from which only every other one is used, and the change of the time offset, s, over which the motion is extrapolated.
+#: Schedule.
+_ITERATIONS, _SMALL_STEP, _STARTS, _MANY, _SAME = 15, 1e-6, 500, 8000, 1e-4
 #: Deviation of the errors that all frames share, over the one that a frame states. Tuned: simulated walks and drives.
 _SHARED = 0.35
-#: How far from its origin an array sees, m: four antennas half a wavelength apart. Physics: wavelength at 77 GHz.
-_CENTRE = 0.004
 #: Median of the chi-square distribution with three degrees of freedom, its value that one in 100 true frames exceeds,
-#: and the deviation of the lidar's velocities, m/s, which a radar at rest does not state.
-#: Noise: chi square, and `_odom` beside the truth of simulated recordings.
-_MEDIAN, _RARE, LIDAR_NOISE = 2.366, float(chdtri(3, 0.01)), 0.003
-#: Deviations of the factors from 1. Noise: `_radar_velocity` beside the truth of simulated recordings.
+#: the deviation of the lidar's velocities, m/s, which a radar at rest does not state, deviations of the factors from 1,
+#: and how far from its origin an array sees, m: half of eight antennas half a wavelength apart.
+#: Noise: chi square, `_odom` and `_radar_velocity` beside the truth of simulated recordings.
+_MEDIAN, _RARE, LIDAR_NOISE, _CENTRE = 2.366, float(chdtri(3, 0.01)), 0.003, 0.004
 _STRETCH = np.array([TUNING.scale_error, TUNING.scale_error, 0.15])
-#: Change of the time offset, s, over which the lidar's velocity is extrapolated. Schedule.
-_SAME = 1e-4
 
 
 class Velocities(NamedTuple):

@@ -93,6 +93,31 @@ def test_a_straight_drive_shows_neither_the_lever_arm_nor_the_roll_and_says_what
     assert not named(estimate) and not compare(declared, estimate).is_wrong
 
 
+def test_velocities_up_that_noise_of_elevations_makes_smaller_do_not_pitch_the_radar() -> None:
+    trajectory, squares = motion(), []
+    for seed in range(4):
+        radar = measured(trajectory, np.random.default_rng([5, seed]))
+        radar.vel[:, 2] *= 0.75
+        estimate = calibrate(radar, trajectory, TRUE)
+        error = difference(TRUE, estimate.mount)
+        assert abs(np.degrees(error[1])) < 0.2 and not compare(TRUE, estimate).is_wrong
+        squares.append(error @ np.linalg.solve(estimate.covariance, error))
+    assert np.mean(squares) / 7 < 1.6
+
+
+def test_errors_that_last_for_seconds_are_in_the_deviations() -> None:
+    trajectory, squares = motion(), []
+    for seed in range(6):
+        rng = np.random.default_rng([6, seed])
+        radar = measured(trajectory, rng)
+        radar.vel[:] += np.repeat(rng.normal(0, 3 * SIGMA, (28, 3)), 20, axis=0)  # a second has one of them
+        error = difference(TRUE, calibrate(radar, trajectory, TRUE).mount)
+        squares.append(
+            error @ np.linalg.solve(fit(radar, trajectory, TRUE, prior_covariance(TRUE)).estimate.covariance, error)
+        )
+    assert np.mean(squares) / 7 < 1.8
+
+
 def test_a_late_clock_is_not_taken_for_a_turned_radar() -> None:
     trajectory = motion()
     late = TRUE._replace(time_offset=-0.05)
