@@ -77,13 +77,12 @@ class RadarFit(NamedTuple):
     Attributes:
         estimate: see there.
         used: number of frames that agree with it; compared: of frames that were compared.
-        scale: squared residuals over what the frames state; stretch: f8 (3,), the factors less 1.
+        stretch: f8 (3,), the factors less 1.
     """
 
     estimate: MountEstimate
     used: int
     compared: int
-    scale: float
     stretch: np.ndarray
 
 
@@ -97,11 +96,8 @@ def fit(
         start: the declared mount; prior: f8 (7, 7), covariance of its error.
         near: where the iteration begins; None = all rotations are tried.
     """
-    information, stretch, motion = (
-        np.diag(np.append(np.zeros(7), _STRETCH**-2)),
-        np.zeros(3),
-        _Motion(radar, trajectory),
-    )
+    information, stretch = np.diag(np.append(np.zeros(7), _STRETCH**-2)), np.zeros(3)
+    motion = _Motion(radar, trajectory)
     information[:7, :7] = inv(prior)
     mount = near or _turned(radar, motion, start, information)
     for _ in range(_ITERATIONS):
@@ -140,7 +136,7 @@ def fit(
     shared = _SHARED**2 * matmul(whole, stated, np.swapaxes(whole, 1, 2)).sum(axis=0)[:7, :7]
     shared[3:6, 3:6] += _CENTRE**2 * np.eye(3)
     estimate = MountEstimate(mount, covariance[:7, :7] + shared, prior, shared=shared)
-    return RadarFit(estimate, int((rows.square <= _RARE).sum()), frames, scale, stretch)
+    return RadarFit(estimate, int((rows.square <= _RARE).sum()), frames, stretch)
 
 
 def calibrate(radar: Velocities, trajectory: Trajectory, start: Mount) -> MountEstimate:
@@ -208,8 +204,9 @@ class _Motion:
     """The lidar's velocity and rotation rate in its own frame, at and about the instants of frames.
 
     Attributes:
-        period: s, whole periods of sweeps, at least that of the frames; known: bool (N,), of K frames.
-        shifts: f8 (5,), s; turn: f8 (K, 3), rad/s; vel: f8 (5, K, 3), m/s, of a point that is away by `arm`.
+        period: s, whole periods of sweeps, at least that of the frames; shifts: f8 (5,), s, of the instants.
+        offset: s, of the clock, at which the motion was read; known: bool (N,), K frames of which it is known.
+        vel, avel: f8 (5, K, 3), m/s and rad/s.
     """
 
     def __init__(self, radar: Velocities, trajectory: Trajectory) -> None:
