@@ -29,7 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from rover_pipeline.calibrate.outlines import KINDS, Outlines, Pair, Picture, outlines, tangents
+from rover_pipeline.calibrate.look import look
+from rover_pipeline.calibrate.outlines import KINDS, Outlines, Pair, Picture, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
@@ -37,7 +38,6 @@ from rover_pipeline.kinematics.mounts import (
     PRIOR_SIGMA,
     MountEstimate,
     changed,
-    difference,
     prior_covariance,
     unknown,
 )
@@ -86,45 +86,15 @@ class _State(NamedTuple):
         return _State(changed(self.mount, change[:7]), self.zoom + float(change[7]))
 
     def seen_from(self, other: _State) -> np.ndarray:
-        return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
+        turn = matmul(self.mount.rotation, other.mount.rotation.T)
+        sines = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
+        sine = float(np.sqrt((sines**2).sum()))
+        angle = sines * (np.arctan2(sine, (turn.trace() - 1) / 2) / sine if sine else 1.0)
+        late = self.mount.time_offset - other.mount.time_offset
+        return np.concatenate([angle, self.mount.translation - other.mount.translation, [late, self.zoom - other.zoom]])
 
 
 _Mode = tuple[_State, float]
-
-
-def _sample(part: _Points, state: _State, beyond: float, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """-log p, its derivatives and places of outlines that are beyond their last points by a part of the spacing."""
-    lens, mount, seen_at, kind = part.lens, state.mount, part.outlines, part.outlines.kind
-    # A picture that was taken later saw what was behind, and turned back, in the lidar's frame.
-    point = seen_at.point + beyond * seen_at.outward - mount.time_offset * seen_at.passing
-    x, y, seen = tangents(point, mount)
-    scale = np.exp(state.zoom)
-    lens_u, lens_v = lens.pixels(x, y)
-    u, v = lens.cx + scale * (lens_u - lens.cx), lens.cy + scale * (lens_v - lens.cy)
-    ok = (u >= 0) & (v >= 0) & (u < lens.width - 1) & (v < lens.height - 1)
-    column, row = np.where(ok, u, 0.0).astype("i8"), np.where(ok, v, 0.0).astype("i8")
-    a, b = u - column, v - row
-    height, width = part.edges.shape[2:]
-    flat, at = part.edges.reshape(-1), ((part.picture * 2 + kind // 2) * height + row) * width + column
-    corner, right, below, opposite = flat[at], flat[at + 1], flat[at + width], flat[at + width + 1]
-    top, bottom = corner + a * (right - corner), below + a * (opposite - below)
-    value = np.where(ok, top + b * (bottom - top), np.nan)
-    places = np.stack([u / lens.width, v / lens.height], axis=1)
-    if not slopes:
-        return value, np.empty((len(u), 0)), places
-    du, dv = (1 - b) * (right - corner) + b * (opposite - below), bottom - top
-    left, up = np.copysign(1e-4, -x), np.copysign(1e-4, -y)  # towards the middle: beyond its rim a lens sees nothing
-    by_x, by_y = lens.pixels(x + left, y), lens.pixels(x, y + up)
-    dx = (du * (by_x[0] - lens_u) + dv * (by_x[1] - lens_v)) * (scale / left)
-    dy = (du * (by_y[0] - lens_u) + dv * (by_y[1] - lens_v)) * (scale / up)
-    by_point = matmul(-np.stack([dx * x + dy * y, dx, dy], axis=1) / seen[:, :1], mount.rotation.T)
-    arm, out = point - mount.translation, np.zeros((len(u), _PARAMETERS))
-    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
-        out[:, k] = by_point[:, i] * arm[:, j] - by_point[:, j] * arm[:, i]
-    out[:, 3:6] = -by_point
-    out[:, 6] = -(by_point * seen_at.passing).sum(axis=1)
-    out[:, 7] = du * (u - lens.cx) + dv * (v - lens.cy)
-    return value, np.where(np.isfinite(value)[:, None], out, 0.0), places
 
 
 class _Points(NamedTuple):
@@ -139,15 +109,14 @@ class _Points(NamedTuple):
 
     def sample(self, state: _State, power: float, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The logarithm of the mean of p ** -power, over power, its derivatives, and places in the picture."""
-        each = [_sample(self, state, beyond, slopes) for beyond in self.beyond]
-        if len(each) == 1:
-            return each[0]
-        values, by, places = (np.stack(one) for one in zip(*each, strict=True))
-        peak = values.max(axis=0)
-        weight = np.exp(power * (values - peak))
-        total = weight.sum(axis=0)
-        mean = (np.nan_to_num(weight / total)[..., None] * by).sum(axis=0)
-        return peak + np.log(total / len(each)) / power, mean, places[len(each) // 2]
+        count, lines, lens, mount = len(self.picture), self.outlines, self.lens, state.mount
+        values, by, places = np.empty(count), np.empty((count * slopes, _PARAMETERS)), np.empty((count, 2))
+        planes = self.edges.reshape(-1, *self.edges.shape[2:])
+        numbers = (lens.fx, lens.fy, lens.cx, lens.cy, *lens.p, *lens.k, lens.max_tangent, float(lens.is_fisheye))
+        motion = (mount.rotation, mount.translation, mount.time_offset, float(np.exp(state.zoom)))
+        at = (lines.point, lines.outward, lines.passing, self.picture * 2 + lines.kind // 2)
+        look(planes, np.array(numbers), *motion, *at, self.beyond, power, values, by, places)
+        return values, by, places
 
     def only(self, use: np.ndarray) -> _Points:
         return self._replace(picture=self.picture[use], outlines=self.outlines.only(use))
@@ -164,10 +133,9 @@ class _Score:
             edges = [view.picture.edges(blur) for view in chosen]
             picture = np.repeat(np.arange(len(chosen)), [len(view.outlines.kind) for view in chosen])
             every = Outlines.joined([view.outlines for view in chosen])
-            sides = every.kind < KINDS // 2
+            sides, maps = every.kind < KINDS // 2, np.stack([each for _, each in edges])
             for use in (sides, ~sides):
                 if use.any():
-                    maps = np.stack([each for _, each in edges])
                     part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
                     spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
                     count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _SAMPLES)) + 1
@@ -267,7 +235,7 @@ def _part(place: np.ndarray, count: int) -> np.ndarray:
 
 def _in_columns(points: _Points, state: _State, odd: int) -> np.ndarray:
     """Whether points are in every other column of the picture's parts, bool (N,)."""
-    places = _sample(points, state, 0.5, False)[2]
+    places = points._replace(beyond=np.array([0.5])).sample(state, 1.0, False)[2]
     return np.asarray(_part(places[:, 0], _PARTS[0]) % 2 == odd)
 
 

@@ -27,8 +27,8 @@ _CORNERS, _BETWEEN = 150, 8
 #: How far the way back of a track may end from where it began, pixels.
 #: Noise: tracks are good to a tenth of a pixel; three deviations.
 _RETURN = 0.3
-#: Offsets from which the search starts, s, and its iterations. Schedule.
-_STARTS, _ITERATIONS = (-0.06, -0.03, 0.0, 0.03, 0.06), 8
+#: Offsets from which the search starts, s, its iterations, and the step after which there are no more. Schedule.
+_STARTS, _ITERATIONS, _SMALL_STEP = (-0.06, -0.03, 0.0, 0.03, 0.06), 8, 1e-6
 
 
 class Tracks(NamedTuple):
@@ -70,7 +70,10 @@ def time_offset(tracks: Sequence[Tracks], trajectory: Trajectory, start: Mount) 
             sigma = 1.4826 * float(np.median(np.abs(residual))) + 1e-9 if len(residual) else np.inf
             weight = np.minimum(1.0, 1.345 * sigma / np.maximum(np.abs(residual), 1e-12)) / sigma**2
             inverse = inv(matmul(slopes.T * weight, slopes) + np.diag(1 / PRIOR_SIGMA**2))
-            error = error - matmul(inverse, matmul(slopes.T, weight * residual) + error / PRIOR_SIGMA**2)
+            step = matmul(inverse, matmul(slopes.T, weight * residual) + error / PRIOR_SIGMA**2)
+            error = error - step
+            if np.abs(step).max() < _SMALL_STEP:
+                break
         if sigma < best:
             sums = np.stack([np.bincount(pair, each) for each in weight * residual * slopes.T], axis=1)
             spread = matmul(sums.T, sums) * (len(tracks) / max(len(tracks) - 1, 1)) + np.diag(1 / PRIOR_SIGMA**2)

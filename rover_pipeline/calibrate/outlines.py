@@ -15,7 +15,7 @@ from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 
 #: Pixels are averaged to this size at the centre, degrees; less than a lidar's beams are apart. Tuned: by hand.
-_PIXEL = 0.08
+PIXEL = 0.08
 #: A step in depth, of the range; incidence (tangent) on the near surface at an outline, so that no surface seen
 #: at a grazing angle, such as the ground, ends in one. Tuned: lidar_camera_kitti_object.
 _STEP, _INCIDENCE = 0.1, 2.0
@@ -49,7 +49,7 @@ class Picture:
     """The edges of a picture, at any blur; `ranks`, f4 (height, width) each, are -log p to the right and down."""
 
     def __init__(self, grey: np.ndarray, lens: Lens) -> None:
-        self.lens, grey = smaller(lens, _PIXEL, grey)
+        self.lens, grey = smaller(lens, PIXEL, grey)
         smooth = cv2.GaussianBlur(grey.astype("f4"), (0, 0), 1.0)
         self.ranks = [_log_ranks(np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis))) for axis in (0, 1)]
         self.edges = cache(self._edges)
@@ -115,7 +115,8 @@ def tangents(xyz: np.ndarray, mount: Mount) -> tuple[np.ndarray, np.ndarray, np.
 
 def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     """Points on the near side of steps in depth, as they are seen from a mount by a lens."""
-    x, y, seen = tangents(pair.xyz, mount)
+    ahead = np.flatnonzero(matmul(pair.xyz - mount.translation, mount.rotation[:, 0]) > 0)
+    x, y, seen = tangents(pair.xyz[ahead], mount)
     u, v = lens.pixels(x, y)
     margin = 0.05 * lens.width
     inside = np.flatnonzero((u > -margin) & (u < lens.width + margin) & (v > -margin) & (v < lens.height + margin))
@@ -127,18 +128,17 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
     inside, number_of = inside[order], (down * columns + across)[order]
     cells = np.arange(columns * (int((lens.height + 2 * margin) / cell) + 3) + 1)
     pixel, rng = np.stack([u, v], axis=1)[inside], np.sqrt((seen[inside] ** 2).sum(axis=1))
-    index, square = _nearest(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
-    rows = np.flatnonzero(index[:, 0] >= 0)
-    index, apart, xyz = index[rows], np.sqrt(square[rows]), pair.xyz[inside[rows]]
-    offset, ranges, rng = pixel[index] - pixel[rows, None], rng[index], rng[rows]
+    rows, kinds, nearest, index, square = _nearest(pixel, rng, number_of, np.searchsorted(number_of, cells), columns)
+    finest = np.minimum(nearest, 2 * np.median(nearest)) if len(rows) else np.zeros(0)
+    some = np.flatnonzero(kinds)
+    kinds, finest, rows, index, apart = kinds[some], finest[some], rows[some], index[some], np.sqrt(square[some])
+    xyz, offset, ranges, rng = pair.xyz[ahead[inside[rows]]], pixel[index] - pixel[rows, None], rng[index], rng[rows]
     step = _STEP * rng[:, None]
-    is_far = ranges - rng[:, None] > step
-    finest = np.minimum(apart[:, 0], 2 * np.median(apart[:, 0])) if len(rows) else np.zeros(0)
     found = []
     for kind in range(KINDS):
         axis, sign = kind // 2, 1 - 2 * (kind % 2)
         outside = (sign * offset[..., axis] > np.abs(offset[..., 1 - axis])) & (index >= 0)
-        some = np.flatnonzero(((outside & is_far).sum(axis=1) >= 2) & ~(outside & ~is_far).any(axis=1))
+        some = np.flatnonzero(kinds & 1 << kind)
         here, next_to, there, beam = rng[some], apart[some], ranges[some], finest[some]
         inner = (-sign * offset[some, :, axis] > np.abs(offset[some, :, 1 - axis])) & (index[some] >= 0)
         within = inner & (np.abs(there - here[:, None]) <= step[some])
@@ -173,27 +173,43 @@ def outlines(pair: Pair, number: int, lens: Lens, mount: Mount) -> Outlines:
 @compiled
 def _nearest(
     pixel: np.ndarray, rng: np.ndarray, cell: np.ndarray, first: np.ndarray, columns: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest points of those beside which two or more are far, sorted by cells; -1 of others, i8 and f8 (N, 20)."""
-    index = np.full((len(rng), _NEIGHBOURS), -1)
-    square = np.full((len(rng), _NEIGHBOURS), np.inf)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Those of N points, sorted by cells, beside which two or more are far: their numbers, i8 (M,), bits of the kinds
+    to whose side two or more are far and none is near, the distance of the nearest point, pixels, f8 (M,), and the
+    nearest ones and squares of their distances, i8 and f8 (M, 40); -1 and infinity where there are no more."""
+    number, count = np.empty(len(rng), np.int64), 0
     for n in range(len(rng)):
         beyond = 0
         for row in range(-1, 2):
             place = cell[n] + row * columns
             for m in range(first[place - 1], first[place + 2]):
                 beyond += rng[m] > (1 + _STEP) * rng[n]
-        if beyond < 2:
-            continue
+        if beyond >= 2:
+            number[count] = n
+            count += 1
+    kinds, nearest = np.zeros(count, np.int64), np.empty(count)
+    index, square = np.full((count, _NEIGHBOURS), -1), np.full((count, _NEIGHBOURS), np.inf)
+    for i in range(count):
+        n = number[i]
         for row in range(-1, 2):
             place = cell[n] + row * columns
             for m in range(first[place - 1], first[place + 2]):
                 apart = (pixel[m, 0] - pixel[n, 0]) ** 2 + (pixel[m, 1] - pixel[n, 1]) ** 2
-                if m == n or apart >= square[n, -1]:
+                if m == n or apart >= square[i, -1]:
                     continue
                 k = _NEIGHBOURS - 1
-                while k > 0 and square[n, k - 1] > apart:
-                    square[n, k], index[n, k] = square[n, k - 1], index[n, k - 1]
+                while k > 0 and square[i, k - 1] > apart:
+                    square[i, k], index[i, k] = square[i, k - 1], index[i, k - 1]
                     k -= 1
-                square[n, k], index[n, k] = apart, m
-    return index, square
+                square[i, k], index[i, k] = apart, m
+        nearest[i] = np.sqrt(square[i, 0])
+        for kind in range(KINDS):
+            axis, sign, far, near = kind // 2, 1 - 2 * (kind % 2), 0, 0
+            for k in range(_NEIGHBOURS):
+                m = index[i, k]
+                along, across = pixel[m, axis] - pixel[n, axis], pixel[m, 1 - axis] - pixel[n, 1 - axis]
+                if m >= 0 and sign * along > abs(across):
+                    is_far = rng[m] - rng[n] > _STEP * rng[n]
+                    far, near = far + is_far, near + (not is_far)
+            kinds[i] |= (far >= 2 and near == 0) << kind
+    return number[:count], kinds, nearest, index, square

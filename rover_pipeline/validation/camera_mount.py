@@ -10,17 +10,16 @@ import numpy as np
 
 from rover_pipeline.calibrate.camera_mount import estimate_camera
 from rover_pipeline.calibrate.camera_time import Tracks, time_offset, track
-from rover_pipeline.calibrate.outlines import Pair, smaller
+from rover_pipeline.calibrate.outlines import PIXEL, Pair, smaller
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
-from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate
-from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import destagger, sensor_info
@@ -50,7 +49,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     motion = reader.motion(whole_sensor(trace / "_odom", *State._fields), options.times)
     channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
-    lens, video, times = _recorded(trace, camera)
+    lens, video, times = _recorded(trace, camera, PIXEL)
     times = times + declared.time_offset
     states, known = motion.trajectory.at(times)
     numbers = np.flatnonzero(known)
@@ -67,7 +66,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)
         columns = motion.columns_seen_from(index, reader.columns, states.rot[number], states.pos[number])
-        xyz = matmul(columns.rot[None], places.xyz.astype("f8")[..., None])[..., 0] + columns.pos
+        xyz = np.einsum("cij,bcj->bci", columns.rot, places.xyz.astype("f8")) + columns.pos
         returned = (places.rng > 0) & (places.rng != CLIPPED)
         twist = np.append(states.avel[number], matmul(states.rot[number].T, states.vel[number]))
         pairs.append(Pair(xyz[returned], _grey(video, int(number)), lens, twist))
@@ -78,9 +77,10 @@ def _different(numbers: np.ndarray, states: State) -> np.ndarray:
     """The pictures, of those that are numbered, from which the lidar moved or turned away since the one before."""
     chosen: list[int] = []
     for number in numbers.tolist():
-        turn = log(matmul(states.rot[chosen[-1]].T, states.rot[number])[None])[0] if chosen else np.zeros(3)
         way = states.pos[number] - states.pos[chosen[-1]] if chosen else np.zeros(3)
-        if not chosen or np.hypot.reduce(way) > _APART or np.hypot.reduce(turn) > _TURN:
+        # The trace of a rotation is one more than twice the cosine of its angle.
+        trace = (states.rot[chosen[-1]] * states.rot[number]).sum() if chosen else 3.0
+        if not chosen or np.hypot.reduce(way) > _APART or trace < 1 + 2 * np.cos(_TURN):
             chosen.append(number)
     return np.array(chosen, "i8")
 
@@ -96,7 +96,7 @@ def camera_mount(trace: Path, camera: str, declared: Mount, trajectory: Trajecto
 
 def camera_tracks(trace: Path, camera: str, declared: Mount, trajectory: Trajectory) -> list[Tracks]:
     """Tracks of points between two pictures each, where in a part of the recording the turn rate changes most."""
-    lens, video, times = _recorded(trace, camera)
+    lens, video, times = _recorded(trace, camera, _TRACKED)
     states, known = trajectory.at(times, declared)
     change = np.hypot.reduce(np.diff(states.avel, axis=0), axis=1)
     change[~(np.diff(times) < 2 * np.median(np.diff(times))) | ~(known[1:] & known[:-1])] = 0.0
@@ -114,12 +114,18 @@ def _rays(lens: Lens) -> np.ndarray:
     return lens.rays().astype("f4")
 
 
-def _recorded(trace: Path, camera: str) -> tuple[Lens, Channel, np.ndarray]:
-    """Intrinsics of a camera, its pictures, and when they were taken, f8 (N,), s."""
+def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, PictureChannel, np.ndarray]:
+    """A lens, its pictures, whose pixels are no smaller than needed, and when they were taken, f8 (N,), s."""
     video, source = Trace(trace).source(camera, "video.avi").channel("video.avi"), Trace(trace).sensor(camera)
+    assert isinstance(video, PictureChannel)
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
-    return camera_lens(trace, camera), video, corrected("camera", ts, ts, clock_options(trace).times)
+    lens = camera_lens(trace, camera)
+    video = video.reduced(
+        max(factor for factor in (1, 2, 4, 8) if factor == 1 or factor <= np.radians(degrees) * lens.fx)
+    )
+    height, width = video.spec.shape[:2]
+    return lens.resized(width, height), video, corrected("camera", ts, ts, clock_options(trace).times)
 
 
-def _grey(video: Channel, number: int) -> np.ndarray:
+def _grey(video: PictureChannel, number: int) -> np.ndarray:
     return np.asarray(cv2.cvtColor(video.read(number, number + 1)[0], cv2.COLOR_RGB2GRAY))

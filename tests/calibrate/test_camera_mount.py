@@ -7,7 +7,7 @@ import pytest
 
 from rover_pipeline.calibrate.camera_mount import _Points, _shrunk, _State, estimate_camera
 from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
-from rover_pipeline.camera.lens import Lens
+from rover_pipeline.camera.lens import Lens, LensModel
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.mounts import changed, compare, difference
 from rover_pipeline.kinematics.rotation import exp
@@ -167,6 +167,29 @@ def test_pictures_that_show_nothing_leave_the_mount_as_it_was_declared(seen: lis
     assert len(found.remarks) == 1
     assert not found.observed.any()
     np.testing.assert_array_equal(found.mount.rotation, start.rotation)
+
+
+@pytest.mark.parametrize("model", ["brown", "fisheye"])
+def test_slopes_are_the_differences_of_values_through_any_lens(model: LensModel) -> None:
+    rng = np.random.default_rng(0)
+    lens = Lens(80, 60, 50.0, 52.0, 40.0, 29.0, (-0.1, 0.02, 0.005, 0.0), (1e-3, -2e-3), model)
+    # Edges whose value is linear between pixels of the whole picture, so that differences are exact.
+    edges = (np.arange(60)[:, None] * 0.02 + np.arange(80) * 0.03)[None, None].repeat(2, 1).astype("f4")
+    point = np.stack([rng.uniform(4, 9, 200), *rng.uniform(-2, 2, (2, 200))], axis=1)
+    lines = Outlines(
+        point, rng.normal(0, 0.05, (200, 3)), rng.integers(0, 4, 200), point[:, 0], np.zeros(200, int), point
+    )
+    points = _Points(lens, edges, np.zeros(200, int), lines, np.array([0.2, 0.5, 0.8]))
+    at = changed(Mount(np.array([0.1, 0.2, -0.1]), np.eye(3)), np.array([0.05, -0.1, 0.02, 0, 0, 0, 0.01]))
+    value, slopes, _ = points.sample(_State(at, 0.01), 0.7, True)
+    assert np.isfinite(value).mean() > 0.9
+    for k in range(8):
+        step = np.eye(8)[k] * 1e-4
+        before, after = (points.sample(_State(at, 0.01).moved(each), 0.7, False)[0] for each in (-step, step))
+        good = np.isfinite(before + after)
+        np.testing.assert_allclose(
+            slopes[good, k], (after - before)[good] / 2e-4, atol=2e-3 * np.abs(slopes[:, k]).max()
+        )
 
 
 def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:

@@ -93,6 +93,21 @@ def test_a_straight_drive_shows_neither_the_lever_arm_nor_the_roll_and_says_what
     assert not named(estimate) and not compare(declared, estimate).is_wrong
 
 
+@pytest.mark.parametrize("pitch", [0.0, 0.15])
+def test_velocities_up_that_noise_of_elevations_makes_smaller_do_not_pitch_the_radar(pitch: float) -> None:
+    true = changed(TRUE, np.array([0, pitch, 0, 0, 0, 0, 0]))
+    trajectory, squares = motion(sway=0.1), []
+    for seed in range(3):
+        radar = measured(trajectory, np.random.default_rng([5, seed]), true)
+        radar.vel[:, 2] *= 0.75
+        estimate = calibrate(radar, trajectory, true)
+        error = difference(true, estimate.mount)
+        assert abs(np.degrees(error[1])) < 0.3 and not compare(true, estimate).is_wrong
+        assert estimate.observed.all()
+        squares.append(error @ np.linalg.solve(estimate.covariance, error))
+    assert np.mean(squares) / 7 < 1.6
+
+
 def test_a_late_clock_is_not_taken_for_a_turned_radar() -> None:
     trajectory = motion()
     late = TRUE._replace(time_offset=-0.05)
