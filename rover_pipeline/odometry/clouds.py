@@ -15,7 +15,7 @@ from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.self_returns import SWEEPS, candidates, outside, regions_of
+from rover_pipeline.odometry.self_returns import outside
 
 #: Sweeps that are read at once. Schedule.
 _BLOCK = 8
@@ -82,16 +82,6 @@ class ScanReader:
         kept, held = (outside(each.points, self.own) for each in (found, found.held_out))
         held_out = Points(found.held_out.points[held], found.held_out.column[held])
         return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
-
-    def may_be_own(self) -> tuple[OwnRegion, ...]:
-        """Where images show what may be the rig itself; see `self_returns.candidates`. Nothing for points."""
-        count = self.recording.count
-        if "xyz" in self.recording.arguments:
-            return ()
-        numbers = np.unique(np.linspace(0, count - 1, min(count, SWEEPS)).astype("i8"))
-        images = np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()])
-        own = candidates(stagger(images, sensor_info(self.metadata)))
-        return () if own is None else regions_of(own, *rays(self.metadata))
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar

@@ -32,7 +32,8 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
 def standing_warnings(stands: np.ndarray) -> list[str]:
     """A line where the rig may only seem to stand, bool (frame,)."""
     small = "but only small bodies say so, which may move along with it; floors and walls leave a direction open"
-    return _where(stands, f"the rig seems to stand, as {stands.sum()} sweeps say, {small}")
+    declare = "declare in `rig.own` what belongs to the rig"
+    return _where(stands, f"the rig seems to stand, as {stands.sum()} sweeps say, {small}; {declare}")
 
 
 def gliding_warnings(glides: np.ndarray) -> list[str]:

@@ -50,7 +50,6 @@ from rover_pipeline.odometry.remarks import (
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
-from rover_pipeline.odometry.self_returns import warnings_of_candidates
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000
@@ -82,8 +81,6 @@ def odom(
     if recording.count == 0:
         raise ValueError("there is no sweep")
     declared = find_own(options.rig, config)
-    scans = ScanReader(recording, options, metadata)
-    seen = scans.may_be_own() if declared is None else ()
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
@@ -95,7 +92,7 @@ def odom(
     if times[-1] > _MAX_KNOTS * options.knots:
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
-    remarks = rate_remarks(scans)
+    remarks = rate_remarks(ScanReader(recording, options, metadata))
     given: dict[str, Mapping[str, Any]] = {
         "imu": {"imu_ts": imu_ts, "imu_avel": imu_avel, "imu_acc": imu_acc, "imu_valid": imu_valid}
     }
@@ -211,7 +208,6 @@ def odom(
         *lidar.notes,
         *remarks,
         *(held.warnings() if held is not None else []),
-        *warnings_of_candidates(seen),
         *jump_warnings(recorded, after),
         *([instead] if instead else []),
         *imu.notes,
