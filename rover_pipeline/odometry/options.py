@@ -15,15 +15,10 @@ from rover_pipeline.options import Options
 class OdometrySection(Options):
     """Odometry of the lidar: `_odom`."""
 
-    backend: Literal["small_gicp", "kiss_icp", "ouster"] = Field(
-        "small_gicp",
-        description="Library that registers the sweeps first, for the initial guess of the trajectory. kiss_icp and "
-        "ouster, at their defaults on all pixels, are baselines to compare with (extra `kiss-icp`).",
-    )
     passes: int | None = Field(
         None,
         ge=1,
-        description="1 = poses of the backend; 2 = scan-to-map registration in continuous time, where each column has "
+        description="1 = poses of small_gicp; 2 = scan-to-map registration in continuous time, where each column has "
         "its own pose; each further pass refines the whole trajectory in one batch, each sweep against the map of "
         "others; null = until further ones would move the poses by less than their standard deviations and 2 mm, 32 at "
         "most.",

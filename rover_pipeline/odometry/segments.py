@@ -121,7 +121,8 @@ class SweepReader:
 
     def register(self, start: int, stop: int, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, SurfelMap]:
         """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
-        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro)
+        sweeps = (sweep for sweep, _ in self.read(start, stop))
+        return register(sweeps, self.times[start:stop], self.options, gyro)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]

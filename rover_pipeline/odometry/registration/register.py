@@ -13,10 +13,8 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
-from rover_pipeline.odometry.clouds import Scan
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
 from rover_pipeline.odometry.registration.cross_validation import (
@@ -26,6 +24,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
+from rover_pipeline.odometry.registration.first_guess import SmallGicp
 from rover_pipeline.odometry.registration.speed_search import with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
@@ -50,27 +49,22 @@ _FACING = 0.05
 
 
 def register(
-    sweeps: Iterable[tuple[Sweep | None, Scan | None]],
-    ends: np.ndarray,
-    options: OdometrySection,
-    metadata: str,
-    gyro: Gyro = NO_GYRO,
+    sweeps: Iterable[Sweep | None], ends: np.ndarray, options: OdometrySection, gyro: Gyro = NO_GYRO
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
     Args:
-        sweeps: with the scans they are from, if any; None for those that must not be used.
+        sweeps: None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
-        metadata: `lidar.json`.
     """
-    backend = make_backend(options, metadata)
+    guessed = SmallGicp(options.spacing, options.voxel)
     used: list[Sweep] = []
     poses: list[np.ndarray] = []
-    for sweep, scan in sweeps:
+    for sweep in sweeps:
         if sweep is None:
             continue
         rotation = gyro.rotation(used[-1].end, sweep.end) if used else None
-        poses.append(backend.register(sweep, scan, rotation))
+        poses.append(guessed.register(sweep, rotation))
         used.append(sweep)
     begin = min([ends[0], *(sweep.times[0] for sweep in used)])
     # A microsecond more, so that rounding cannot cut off the last instant.

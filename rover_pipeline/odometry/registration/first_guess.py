@@ -1,11 +1,4 @@
-"""Sweep-to-sweep registration by libraries: the initial guess of the trajectory, and a baseline to compare with.
-
-Each backend has a method `register`, which takes one sweep after the other and returns the lidar's pose at the end of
-the sweep in the frame of the first sweep, f8 (4, 4). Its arguments:
-    sweep: the selected points.
-    scan: all of the sweep: u2 (beam, column), mm, destaggered, or points; SmallGicp does without.
-    rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
-"""
+"""Sweep-to-sweep registration by small_gicp: the initial guess of the trajectory."""
 
 from __future__ import annotations
 
@@ -14,15 +7,9 @@ from typing import Any
 import numpy as np
 import small_gicp
 
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.lidar.geometry import returns, sensor_info, stagger
-from rover_pipeline.lidar.sidecar import is_points
-from rover_pipeline.lookup import load
 from rover_pipeline.numerics.linear import inv, matmul
-from rover_pipeline.odometry.clouds import Cloud, Scan
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.transforms import transform_points
 
 #: Approximate number of points of a sweep that make an initial guess. More make it no better.
@@ -49,7 +36,12 @@ class SmallGicp:
         self._before: Sweep | None = None
         self._count = 0
 
-    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
+    def register(self, sweep: Sweep, rotation: np.ndarray | None) -> np.ndarray:
+        """The lidar's pose at the end of a sweep in the frame of the first sweep, f8 (4, 4).
+
+        Args:
+            rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
+        """
         if self._before is None:
             cloud = self._cloud(sweep, self._avel)
         elif self._count > 1:
@@ -87,55 +79,3 @@ class SmallGicp:
         part = slice(None, None, max(1, len(sweep.points) // POINTS))
         points = transform_points(sweep.points[part], sweep.column[part], since * self._velocity, exp(since * avel))
         return small_gicp.preprocess_points(points, self._spacing, num_neighbors=10)[0]
-
-
-class KissIcp:
-    """KISS-ICP at its defaults (Vizzo et al., RA-L 2023), on all pixels of a sweep."""
-
-    def __init__(self, metadata: str) -> None:
-        try:
-            from kiss_icp.config import load_config
-            from kiss_icp.kiss_icp import KissICP
-        except ImportError as error:
-            raise MissingExtraError("odometry.backend: kiss_icp", "kiss-icp") from error
-        self._odometry = KissICP(load_config(None))
-        self._metadata = metadata
-
-    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
-        assert scan is not None
-        if isinstance(scan, Cloud):
-            points, share = scan.points, scan.share
-        else:
-            points, column = returns(_in_time_order(scan, self._metadata), self._metadata)
-            share = column / scan.shape[1]
-        self._odometry.register_frame(points.astype("f8"), share)
-        return np.array(self._odometry.last_pose)
-
-
-class OusterSlam:
-    """ouster-sdk's SLAM at its defaults, on all pixels of a sweep."""
-
-    def __init__(self, metadata: str) -> None:
-        self._odometry, self._metadata = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata), metadata
-
-    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
-        assert isinstance(scan, np.ndarray)
-        return self._odometry.register(_in_time_order(scan, self._metadata), sweep.times)
-
-
-def _in_time_order(image: np.ndarray, metadata: str) -> np.ndarray:
-    """A destaggered range image, whose columns are of one instant then: staggered."""
-    return stagger(image[None], sensor_info(metadata))[0]
-
-
-def make_backend(options: OdometrySection, metadata: str) -> SmallGicp | KissIcp | OusterSlam:
-    """The backend of the options, before its first sweep of a lidar with this `lidar.json`.
-
-    Raises:
-        ValueError: it cannot take sweeps of this kind.
-    """
-    if options.backend == "kiss_icp":
-        return KissIcp(metadata)
-    if options.backend == "ouster" and is_points(metadata):
-        raise ValueError("odometry.backend: ouster takes range images, and this lidar is points; choose another one")
-    return OusterSlam(metadata) if options.backend == "ouster" else SmallGicp(options.spacing, options.voxel)
