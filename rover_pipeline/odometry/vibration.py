@@ -14,9 +14,9 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import solveh_banded
 from rover_pipeline.odometry.observations import MAX_GAP, MIN_RATES, Points, Sweep
+from rover_pipeline.odometry.registration.transforms import transform_points
 from rover_pipeline.odometry.spline import SplineTrajectory, least_squares, weighted
 
 #: Weight of the third differences that determine control points at the ends, relative to that of a sample.
@@ -70,15 +70,9 @@ class Vibration(NamedTuple):
 NO_VIBRATION = Vibration(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
-@compiled
 def _turned(points: np.ndarray, column: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """Points, f4 (N, 3), turned by the rotation of their column, f8 (C, 3, 3)."""
-    out = np.empty_like(points)
-    for n in range(len(points)):
-        r = turn[column[n]]
-        for i in range(3):
-            out[n, i] = r[i, 0] * points[n, 0] + r[i, 1] * points[n, 1] + r[i, 2] * points[n, 2]
-    return out
+    return transform_points(points, column, np.zeros((len(turn), 3)), turn).astype("f4")
 
 
 def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float) -> tuple[np.ndarray, Vibration]:
