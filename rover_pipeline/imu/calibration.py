@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
-from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
+from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
@@ -50,6 +50,7 @@ class Calibration(NamedTuple):
         good: bool (N,), samples that are finite, not saturated and not frozen.
         saturated_at: value at which it saturates, rad/s; NaN if it does not.
         as_stated: whether nothing contradicts the rotation that somebody gave, and the scale of data sheets.
+        half_turn: f8 (3, 3), by which it differs from the rotation that somebody gave; None = nothing shows one.
     """
 
     usable: bool
@@ -71,6 +72,7 @@ class Calibration(NamedTuple):
     good: np.ndarray
     saturated_at: float
     as_stated: bool = True
+    half_turn: np.ndarray | None = None
 
     def apply(self, times: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Times by the lidar's clock, f8 (N,), and angular velocities of the lidar in its frame, f8 (N, 3), rad/s.
@@ -126,6 +128,7 @@ def calibrate(
     rates = np.asarray(rates, "f8")
     damage = find_damage(times, rates)
     notes: list[str] = []
+    turn: np.ndarray | None = None
     if not np.isnan(damage.limit):
         share = f"{100 * damage.saturated.mean():.2f} % of its samples are flat and left out"
         notes.append(f"it saturates at {damage.limit:.4g} in its unit: {share}")
@@ -133,13 +136,14 @@ def calibrate(
     def refused(reason: str, *, contradicts: bool = True) -> Calibration:
         model, nothing = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3)), np.zeros(0, bool)
         fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
-        return _calibration(fit, reason, contradicts, notes, "rad/s", damage)
+        return _calibration(fit, reason, contradicts, notes, "rad/s", damage)._replace(half_turn=turn)
 
     if len(rates) and damage.frozen.mean() > 0.5:
         return refused(f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before")
     begin, own, lidar = intervals(times, rates, damage.good, reference_times, reference)
     reference, known = lidar.over(begin, INTERVAL)
     moments = correlate(begin, own, lidar)
+    turn = None if mount is None else half_turn(moments, mount)
     near = moments.near()
     if not len(near.number) or near.number.max() < _MIN_INTERVALS:
         return refused("there are less than 5 s in which both were measured", contradicts=False)
@@ -177,12 +181,12 @@ def calibrate(
     fit = align(reference, known, gyro, noise, Model(rotation, float(near.offset[at]), bias, np.ones(3)))
     sigma, as_stated = PRIOR_SIGMA[:4], True
     if mount is not None:
-        turn = log(matmul(mount[None], fit.model.rotation.T))[0]
-        if matmul(turn, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), turn)) < _CHI_SQUARE:
+        off = log(matmul(mount[None], fit.model.rotation.T))[0]
+        if matmul(off, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), off)) < _CHI_SQUARE:
             fit = align(reference, known, gyro, noise, fit.model._replace(rotation=mount), mount)
             sigma = np.append(np.full(3, MOUNT_SIGMA), sigma[3])
         else:
-            degrees, as_stated = np.degrees(np.linalg.norm(turn, axis=0)), False
+            degrees, as_stated = np.degrees(np.linalg.norm(off, axis=0)), False
             notes.append(
                 f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
             )
@@ -191,10 +195,10 @@ def calibrate(
         fit.cov[:4, :4] += np.diag(sigma**2)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
     contradiction = _contradiction(fit, predicted, reference[fit.compared])
-    off = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
-    as_stated &= bool(off.sum() < _CHI_SQUARE)
+    scaled = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
+    as_stated &= bool(scaled.sum() < _CHI_SQUARE)
     found = _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
-    return found._replace(as_stated=as_stated)
+    return found._replace(as_stated=as_stated, half_turn=turn)
 
 
 def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:

@@ -176,7 +176,7 @@ def odom(
         # The accelerometer is compared with what the ranges show, and not with the guess across a gap.
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
         motion = Trajectory(times, state, known, max_gap=MAX_BRIDGED)
-        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
+        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, motion)
     refusals += [
         Refusal("accelerometer", against, parts=True),
         Refusal("mirrored", np.full(len(times), bool(mirror))),
