@@ -27,7 +27,7 @@ def mirrored(samples: Samples, imu: Imu, mount: Mount, trajectory: Trajectory) -
     turn = None if found is None else found.half_turn
     if found is None or (turn is None and (mount.known or not found.usable)):
         return ""
-    rotation, offset = found.rotation, found.offset
+    rotation, offset = found.model.rotation, found.model.offset
     if not found.usable and turn is not None:
         rotation, offset = matmul(turn, mount.rotation), 0.0
     hand = handedness(trajectory, samples.times + offset, samples.acc, Mount(mount.translation, rotation))

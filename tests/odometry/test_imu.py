@@ -115,8 +115,8 @@ def test_a_mount_that_the_motion_contradicts_is_named_and_the_measured_one_used(
     wrong = Mount(np.zeros(3), exp(np.radians([[0.0, 8.0, 0.0]]))[0] @ rotation)
     imu = calibrated(samples, reference, wrong, OPTIONS)
     assert imu.used == "used" and "wrong by 8.0 degrees" in imu.notes[0]
-    assert imu.calibration is not None and abs(imu.calibration.offset - 0.012) < 2e-3
-    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert imu.calibration is not None and abs(imu.calibration.model.offset - 0.012) < 2e-3
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.model.rotation.T))) < 0.3
     right = calibrated(samples, reference, wrong._replace(rotation=rotation), OPTIONS)
     assert right.used == "used" and not right.notes and 0.002 < right.gyro.noise < 0.03
 
@@ -145,7 +145,7 @@ def test_damaged_angular_rates_are_not_used() -> None:
     np.testing.assert_allclose(found.acc[:50], samples.acc[:50], atol=1e-9)
     imu = calibrated(found, reference, IDENTITY, OPTIONS)
     assert imu.used == "used" and imu.calibration is not None
-    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.model.rotation.T))) < 0.3
     assert np.abs(imu.gyro.rates).max() < 3
     nothing = Samples.of((samples.times, rates, samples.acc / 3, None), OPTIONS, reference[0][::10], 0.0)
     assert "neither in m/s2 nor in g" in nothing.acc_unit and np.isnan(nothing.acc).all()
