@@ -110,9 +110,6 @@ class OdometrySection(Options):
         le=1,
         description="loops: smallest fraction of the walls and floors of two visits that must lie on each other.",
     )
-    loop_least: float = Field(
-        0.01, ge=0, description="loops: the trajectory is left unchanged if no loop shows more drift than this, m."
-    )
 
     @field_validator("voxels")
     @classmethod
