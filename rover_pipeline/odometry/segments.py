@@ -119,10 +119,10 @@ class SweepReader:
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def register(self, start: int, stop: int, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, SurfelMap]:
+    def register(self, start: int, stop: int) -> tuple[SplineTrajectory, SurfelMap]:
         """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
         sweeps = (sweep for sweep, _ in self.read(start, stop))
-        return register(sweeps, self.times[start:stop], self.options, gyro)
+        return register(sweeps, self.times[start:stop], self.options)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]

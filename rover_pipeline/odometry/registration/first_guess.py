@@ -36,35 +36,30 @@ class SmallGicp:
         self._before: Sweep | None = None
         self._count = 0
 
-    def register(self, sweep: Sweep, rotation: np.ndarray | None) -> np.ndarray:
-        """The lidar's pose at the end of a sweep in the frame of the first sweep, f8 (4, 4).
-
-        Args:
-            rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
-        """
+    def register(self, sweep: Sweep) -> np.ndarray:
+        """The lidar's pose at the end of a sweep in the frame of the first sweep, f8 (4, 4)."""
         if self._before is None:
-            cloud = self._cloud(sweep, self._avel)
+            cloud = self._cloud(sweep)
         elif self._count > 1:
-            cloud = self._align(sweep, self._before, rotation)
+            cloud = self._align(sweep, self._before)
         else:
             # No velocity is known yet: deskew both of the first two sweeps with the motion from one to the other.
             for _ in range(_FIRST_ITERATIONS):
                 self._map = small_gicp.GaussianVoxelMap(self._voxel)
                 self._pose = np.eye(4)
-                self._map.insert(self._cloud(self._before, self._avel), self._pose)
-                cloud = self._align(sweep, self._before, rotation)
+                self._map.insert(self._cloud(self._before), self._pose)
+                cloud = self._align(sweep, self._before)
         self._map.insert(cloud, self._pose)
         self._before = sweep
         self._count += 1
         return self._pose
 
-    def _align(self, sweep: Sweep, before: Sweep, rotation: np.ndarray | None) -> Any:
+    def _align(self, sweep: Sweep, before: Sweep) -> Any:
         """Updates the pose and the velocities to the end of a sweep. Returns the deskewed points."""
         span = sweep.end - before.end
-        avel = self._avel if rotation is None else rotation / span
         guess = np.eye(4)
-        guess[:3, :3], guess[:3, 3] = exp(avel[None] * span)[0], self._velocity * span
-        cloud = self._cloud(sweep, avel)
+        guess[:3, :3], guess[:3, 3] = exp(self._avel[None] * span)[0], self._velocity * span
+        cloud = self._cloud(sweep)
         result = small_gicp.align(self._map, cloud, matmul(self._pose, guess), max_iterations=15)
         motion = matmul(inv(self._pose), result.T_target_source)
         # Both velocities are in the frame at the end of the sweep, where the next one begins.
@@ -73,9 +68,11 @@ class SmallGicp:
         self._pose = result.T_target_source
         return cloud
 
-    def _cloud(self, sweep: Sweep, avel: np.ndarray) -> Any:
+    def _cloud(self, sweep: Sweep) -> Any:
         """The sweep deskewed to its end and downsampled."""
         since = (sweep.times - sweep.end)[:, None]
         part = slice(None, None, max(1, len(sweep.points) // POINTS))
-        points = transform_points(sweep.points[part], sweep.column[part], since * self._velocity, exp(since * avel))
+        points = transform_points(
+            sweep.points[part], sweep.column[part], since * self._velocity, exp(since * self._avel)
+        )
         return small_gicp.preprocess_points(points, self._spacing, num_neighbors=10)[0]
