@@ -27,12 +27,10 @@ class Cloud(NamedTuple):
     Attributes:
         points: f4 (N, 3), m, lidar frame.
         column: i4 (N,), of the columns of equal time, see `COLUMNS`.
-        share: f8 (N,), instants as shares of the sweep, 0 at its first point.
     """
 
     points: np.ndarray
     column: np.ndarray
-    share: np.ndarray
 
 
 #: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or points.
@@ -86,11 +84,8 @@ class ScanReader:
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar
         column, points = lidar.columns_of(stored, min(COLUMNS, lidar.columns)), lidar.points(stored)
-        share = np.zeros(len(points))
-        if lidar.duration:
-            share = (stored["time"][: len(points)].astype("f8") - lidar.begin) / lidar.duration
         kept = np.isfinite(points).all(1)  # all of them, unless the recording is damaged
-        return Cloud(points[kept], column[kept], share[kept])
+        return Cloud(points[kept], column[kept])
 
     @cached_property
     def _images(self) -> PointSelection:

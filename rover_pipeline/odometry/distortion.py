@@ -64,7 +64,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     path = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(positions, axis=0), axis=1))])
     count = min(_SWEEPS, len(path))
     start = int(np.argmax(path[count - 1 :] - path[: len(path) - count + 1]))
-    sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
+    sweeps = [_by_azimuth(sweep) for sweep in reader.read(start, start + count) if sweep]
     if len(sweeps) < _MIN_SWEEPS:
         return None
     turn = period * ((np.arange(COLUMNS) + 0.5) / COLUMNS - 0.5)

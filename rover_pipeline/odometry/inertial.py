@@ -168,7 +168,7 @@ def calibrated(
     gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
     error = _error(times, rates, reference)
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
-    slow, vibration = split_rates(times, rates, 0.0, options.knots)
+    slow, vibration = split_rates(times, rates, options.knots)
     if worth_while(vibration, noise, options.knots):
         summary["vibration_deg"] = round(float(np.degrees(np.sqrt((vibration.angle**2).sum(axis=1).mean()))), 4)
         gyro = gyro._replace(rates=slow)

@@ -156,7 +156,7 @@ def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> 
     slow = 0.5 * np.sin(2 * np.pi * 0.8 * times)[:, None] * [0.2, 0.5, 1.0]
     angle = np.radians(0.3) * np.sin(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
     rates = slow + np.radians(0.3) * 2 * np.pi * 15 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
-    follows, vibration = split_rates(times, rates, 0.0, 0.05)
+    follows, vibration = split_rates(times, rates, 0.05)
     inner = slice(20, -20)
     assert np.degrees(np.abs(vibration.angle - angle)[inner].max()) < 0.03
     assert np.abs(follows - slow)[inner].max() < 0.03
@@ -165,14 +165,14 @@ def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> 
     assert np.degrees(np.abs(vibration.at(between)[0] - expected).max()) < 0.03
     assert worth_while(vibration, 0.002, 0.05)
     quiet = slow + np.random.default_rng(1).normal(0, 0.002, slow.shape)
-    assert not worth_while(split_rates(times, quiet, 0.0, 0.05)[1], 0.002, 0.05)
+    assert not worth_while(split_rates(times, quiet, 0.05)[1], 0.002, 0.05)
 
 
 def test_nothing_is_integrated_over_a_gap_of_the_gyroscope() -> None:
     times = np.arange(0, 8, 0.01)
     rates = 0.5 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, 0.0]
     kept = (times < 3) | (times > 3.2)
-    _, vibration = split_rates(times[kept], rates[kept], 0.0, 0.05)
+    _, vibration = split_rates(times[kept], rates[kept], 0.05)
     angle, rate = vibration.at(np.array([3.1, 2.0, -1.0, 9.0]))
     assert np.abs(angle[1]).max() > 0 and not angle[[0, 2, 3]].any() and not rate[[0, 2, 3]].any()
 
