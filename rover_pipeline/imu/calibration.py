@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
-from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
+from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, white_noise
 from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
 from rover_pipeline.kinematics.rotation import log
@@ -150,7 +150,12 @@ def calibrate(
 
     if len(rates) and damage.frozen.mean() > 0.5:
         return refused(f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before")
-    begin, own, lidar = intervals(times, rates, damage.good, reference_times, reference)
+    # What both sensors measure, smoothed alike.
+    own = Means(times, rates, damage.good).smoothed(INTERVAL)
+    lidar = Means(reference_times, reference, np.isfinite(reference).all(axis=1)).smoothed(INTERVAL)
+    begin = np.zeros(0)
+    if len(times) > 1 and len(reference_times):
+        begin = reference_times[0] + INTERVAL * np.arange(int((reference_times[-1] - reference_times[0]) / INTERVAL))
     reference, known = lidar.over(begin, INTERVAL)
     moments = correlate(begin, own, lidar)
     turn = None if mount is None else half_turn(moments, mount)
