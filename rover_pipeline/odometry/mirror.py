@@ -11,7 +11,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.inertial import Imu, Samples
-from rover_pipeline.odometry.level import handedness
+from rover_pipeline.odometry.level import find_level
 
 _REVERSED = "the lidar's columns or beams may be stored in reverse, so that it sees a mirrored world"
 _NOTHING = "no pose is trusted"
@@ -30,7 +30,11 @@ def mirrored(samples: Samples, imu: Imu, mount: Mount, trajectory: Trajectory) -
     rotation, offset = found.model.rotation, found.model.offset
     if not found.usable and turn is not None:
         rotation, offset = matmul(turn, mount.rotation), 0.0
-    hand = handedness(trajectory, samples.times + offset, samples.acc, Mount(mount.translation, rotation))
+    try:
+        level = find_level(trajectory, samples.times + offset, samples.acc, Mount(mount.translation, rotation), 0.0)
+        hand = 0 if not level.certain else -1 if level.downward else 1
+    except ValueError:
+        hand = 0
     if turn is None:
         if hand >= 0:
             return ""
