@@ -165,7 +165,7 @@ def calibrated(
     good = found.damage.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
+    gyro = Gyro(times, rates, max(_noise(times, rates, reference), noise))
     error = _error(times, rates, reference)
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, vibration = split_rates(times, rates, options.knots)

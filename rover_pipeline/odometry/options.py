@@ -62,11 +62,6 @@ class OdometrySection(Options):
         "(rotation, time offset, bias, scale, unit), with or without a section `rig`, and left out where it "
         "contradicts the lidar or where the motion determines too little.",
     )
-    gyro_noise: float | None = Field(
-        None,
-        gt=0,
-        description="Standard deviation of an angular rate, rad/s; null = from how much gyroscope and lidar differ.",
-    )
     spacing: float = Field(0.5, gt=0, description="small_gicp: spacing of the points that are registered, m.")
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
     min_points: int = Field(200, ge=6, description="Sweeps with fewer points are not used.")

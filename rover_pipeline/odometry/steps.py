@@ -42,11 +42,9 @@ from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
     TOO_DEEP,
     beam_warnings,
-    contradiction_warnings,
-    gliding_warnings,
+    doubt_warnings,
     jump_warnings,
     seam_summary,
-    standing_warnings,
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
@@ -185,8 +183,8 @@ def odom(
     after = jumps(recorded)
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
-    stands, glides = by_rule["companions"], by_rule["traffic"]
-    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, stands | glides | by_rule["uncertain"], options)
+    doubted = by_rule["companions"] | by_rule["traffic"] | by_rule["uncertain"]
+    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, doubted, options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
@@ -213,11 +211,9 @@ def odom(
         *imu.notes,
         *(f"{name} is left out: {why}" for name, why in left_out.items()),
         *([mirror] if mirror else []),
-        *contradiction_warnings(against),
+        *doubt_warnings(by_rule | {"accelerometer": against}),
         *([TOO_DEEP] if batch.system.is_too_deep else []),
         *lidar_clock.remarks("lidar"),
-        *standing_warnings(stands),
-        *gliding_warnings(glides),
         *beam_warnings(**measured["beams"]),
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),
