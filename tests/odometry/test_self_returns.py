@@ -50,7 +50,9 @@ def test_who_sees_a_board_in_half_of_the_view_knows_the_way_once_the_board_is_de
     (distance,) = re.findall(r"hidden at ([0-9.]+) m", drawn)
     (trace,) = tmp_path.iterdir()
     config = yaml.safe_load((trace / "config.yaml").read_text())
-    config["rig"] = {**config.get("rig", {}), "own": [{"range": float(distance) + 0.1}]}
+    # It is flat, and up to 75 degrees to each side of its middle.
+    farthest = float(float(distance) / np.cos(np.radians(75.0))) + 0.1
+    config["rig"] = {**config.get("rig", {}), "own": [{"range": farthest}]}
     (trace / "config.yaml").write_text(yaml.safe_dump(config))
     declared, _ = hostile.play("half_of_the_view_is_hidden", number, 88, tmp_path)
     assert declared.wrong == 0 and declared.valid > 0.8 * declared.frames and declared.ate < 0.02
