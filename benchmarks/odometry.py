@@ -24,12 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
+from benchmarks.ouster_slam import OusterOdometry
 from benchmarks.results import record
 from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
-from rover_pipeline.lidar.ouster_slam import OusterOdometry
 from rover_pipeline.odometry.observations import PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions, OdometrySection
 from rover_pipeline.odometry.registration.batch import normal_equations, on_others, solve
@@ -78,12 +78,12 @@ def load(trace: Path) -> Recording:
 
 
 def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
-    """The lidar's trajectory over sweeps that are in memory, as one segment, by the backend small_gicp.
+    """The lidar's trajectory over sweeps that are in memory, as one segment.
 
     Args:
         ts: f8 (frame,), instants that the poses refer to, seconds.
     """
-    trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
+    trajectory, _ = register(sweeps, ts, options)
     for _ in range(batch_passes(options)):
         equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined, some = solve(trajectory, equations, options), sweeps[::3]

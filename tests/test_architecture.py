@@ -26,7 +26,6 @@ EXTRAS = {
     "dask_jobqueue",
     "distributed",
     "gtsam",
-    "kiss_icp",
     "onnxruntime",
     "pyarrow",
     "pypcd4",

@@ -5,10 +5,9 @@ The model of the mean over an interval of time is
     reference(t) = R diag(1 / scale) (gyro(t - offset) - bias) + R diag(1 / scale) gyro''(t - offset) smoothing / 2
 
 with the gyroscope as the regressor, because its noise is much smaller than the trajectory's. The last term is what a
-trajectory loses that smooths the motion with a kernel of that variance. Errors of a trajectory's angles are bounded, so
-errors of its rates alternate: an autoregressive filter that is estimated from the residuals whitens them (D. Cochrane
-and G. H. Orcutt, Journal of the American Statistical Association 44, 1949). The covariance is the sandwich of H. White
-(Econometrica 48, 1980) over windows of time, drawn towards the model's own covariance where the windows are few.
+trajectory loses that smooths the motion with a kernel of that variance. Errors of a trajectory are correlated in time:
+the covariance is the sandwich of H. White (Econometrica 48, 1980) over windows of time, drawn towards the model's own
+covariance where the windows are few.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.numerics.robust import MAD_TO_SD
 
-#: Lags of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second. Tuned: by hand.
-_LAGS = 10
+#: Intervals over which errors of a trajectory are correlated: those of two seconds. Tuned: by hand.
+_CORRELATED = 20
 #: Standard deviations of the steps from the model that is known before, f8 (11,): any rotation; s, clocks without
 #: synchronisation; rad/s and 3 % of scale, as data sheets say; and kernels of 0.1 s.
 #: Noise: data sheet of the MPU-6050 (zero-rate output, scale), and for rotation and times what is possible at all.
@@ -111,7 +110,7 @@ def align(
     before, sigma = Model(np.eye(3) if mount is None else mount, 0.0, np.zeros(3), np.ones(3)), PRIOR_SIGMA.copy()
     if mount is not None:
         sigma[:3] = MOUNT_SIGMA
-    model, information, whiten = start, np.diag(sigma**-2.0), np.zeros((0, 3))
+    model, information = start, np.diag(sigma**-2.0)
     for iteration in range(12):
         rows, measured = _rows(model, gyro, reference)
         compared = known & measured
@@ -121,14 +120,8 @@ def align(
             # Neighbours of an outlier share a part of its samples.
             far = np.pad(compared & (np.abs(rows[:, :, 0]) > _OUTLIER * spread).any(axis=1), 1)
             used = compared & ~(far[:-2] | far[1:-1] | far[2:])
-        else:
-            whiten = _autoregression(rows[:, :, 0], used)
-        whole = _whole(used, len(whiten))
-        rows = _filtered(rows, whiten)[whole]
-        alone = _rows(model, noise, np.zeros(3))[0]
-        alone = _filtered(alone - alone.mean(axis=0), whiten)[len(whiten) :]
-        deviation = np.maximum(rows[:, :, 0].std(axis=0, ddof=len(whiten)), 1e-6) if len(whiten) else spread
-        rows, alone = rows / deviation[:, None], alone / deviation[:, None]
+        rows, alone = rows[used] / spread[:, None], _rows(model, noise, np.zeros(3))[0]
+        alone = (alone - alone.mean(axis=0)) / spread[:, None]
         data = np.einsum("kai,kaj->ij", rows, rows)
         false = np.einsum("kai,kaj->ij", alone, alone) * len(rows) / len(alone)
         weight, normal = _signal(data[1:, 1:], false[1:, 1:], information)
@@ -137,7 +130,7 @@ def align(
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9)))
     gradients = matmul(np.einsum("kai,ka->ki", rows[:, :, 1:], rows[:, :, 0]), weight.T)
-    cov = sandwich(gradients, matmul(weight, data[1:, 1:], weight.T), information, normal, 2 * _LAGS)
+    cov = sandwich(gradients, matmul(weight, data[1:, 1:], weight.T), information, normal, _CORRELATED)
     return Fit(model, cov, used, compared, spread)
 
 
@@ -159,31 +152,6 @@ def _deviation(residual: np.ndarray) -> np.ndarray:
     if not len(residual):
         return np.full(3, np.inf)
     return np.maximum(MAD_TO_SD * np.median(np.abs(residual), axis=0), 1e-6)
-
-
-def _whole(used: np.ndarray, before: int) -> np.ndarray:
-    """Intervals that are used like all of some intervals before them, bool (K,)."""
-    count = np.concatenate([np.zeros(before + 1, int), np.cumsum(used)])
-    return count[before + 1 :] - count[: len(used)] == before + 1
-
-
-def _filtered(rows: np.ndarray, whiten: np.ndarray) -> np.ndarray:
-    """Rows, (K, 3, M), less what the rows before them predict by the filter's coefficients, (order, 3)."""
-    out = rows.copy()
-    for lag, coefficients in enumerate(whiten, 1):
-        out[lag:] -= coefficients[:, None] * rows[:-lag]
-    return out
-
-
-def _autoregression(residual: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Coefficients, (order, 3), that predict residuals of each axis, (K, 3), from those before; none if too few."""
-    whole = np.flatnonzero(_whole(used, _LAGS))
-    if len(whole) < 5 * _LAGS:
-        return np.zeros((0, 3))
-    past = np.stack([residual[whole - lag].T for lag in range(1, _LAGS + 1)], axis=2)
-    ridge = 1e-3 * (residual[used] ** 2).sum(axis=0)[:, None, None] * np.eye(_LAGS)
-    normal = matmul(np.swapaxes(past, 1, 2), past) + ridge
-    return solve(normal, np.einsum("akl,ka->al", past, residual[whole])[:, :, None])[:, :, 0].T
 
 
 def _signal(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

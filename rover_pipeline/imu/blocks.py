@@ -71,32 +71,11 @@ class Means:
         return self._integral[before] + span[:, None] * part * (start + slope * part / 2), before
 
 
-def intervals(
-    times: np.ndarray, rates: np.ndarray, good: np.ndarray, lidar_times: np.ndarray, lidar: np.ndarray
-) -> tuple[np.ndarray, Means, Means]:
-    """Begins of intervals of 0.1 s, f8 (K,), s, and what both sensors measure, smoothed alike.
-
-    Vibration that only the gyroscope measures must not reach the intervals, where it would look like slow motion.
-
-    Args:
-        times, rates: f8 (N,), s, and (N, 3), of the gyroscope; good: bool (N,), samples that are used.
-        lidar_times, lidar: f8 (M,), s, and (M, 3), of the lidar; NaN where it was lost.
-    """
-    span = lidar_times[-1] - lidar_times[0] if len(lidar_times) and len(times) > 1 else 0.0
-    begin = (lidar_times[0] if span else 0.0) + INTERVAL * np.arange(int(span / INTERVAL))
-    own, seen = Means(times, rates, good), Means(lidar_times, lidar, np.isfinite(lidar).all(axis=1))
-    return begin, own.smoothed(INTERVAL), seen.smoothed(INTERVAL)
-
-
-def white_noise(rates: np.ndarray, length: int = 512) -> float:
-    """Standard deviation of the noise of a sample of the noisiest axis, from rates f8 (N, 3) at equal distances.
-
-    Args:
-        length: of the parts whose spectra are averaged, samples.
-    """
+def white_noise(rates: np.ndarray) -> float:
+    """Standard deviation of the noise of a sample of the noisiest axis, from rates f8 (N, 3) at equal distances."""
     # Medians leave out a part of the recording that is damaged, and vibration, which has few frequencies. The window
     # keeps slow motion out of high frequencies.
-    length = min(len(rates), length)
+    length = min(len(rates), 512)  # of the parts whose spectra are averaged
     parts = rates[: len(rates) // length * length].reshape(-1, length, 3)
     window = np.hanning(length)[:, None]
     power = np.abs(np.fft.rfft((parts - parts.mean(axis=1, keepdims=True)) * window, axis=1)) ** 2

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
-from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
-from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
+from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, white_noise
+from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
@@ -37,40 +37,52 @@ class Calibration(NamedTuple):
     """How a gyroscope relates to the lidar. Angular velocities in the lidar frame: `apply`.
 
     Attributes:
-        usable: whether its rates can be believed; reason: a sentence that says why not, else empty.
+        fit: how it is turned, late and scaled, and its bias, in rad/s; see `Model` and `Fit`.
+        reason: a sentence that says why its rates cannot be believed; empty if they can.
         contradicts: whether the reason is that it contradicts the lidar. Otherwise the motion determines too little.
         notes: sentences about what is unusual.
-        rotation: f8 (3, 3), lidar-from-imu; rotation_cov: f8 (3, 3), of a rotation vector in the lidar frame, rad^2.
-        offset: s, to be added to the IMU's time stamps; negative if they are late. offset_sigma: s.
-        bias, bias_sigma: f8 (3,), rad/s, IMU frame.
-        scale, scale_sigma: f8 (3,), measured over true rate of each axis. 0.03 is what data sheets say before.
         unit: of the samples, "rad/s" or "deg/s".
-        residual: f8 (3,), rad/s, standard deviation of the differences over 0.1 s, lidar axes.
-        agreeing: share of the compared blocks that agree; blocks: number of compared ones.
-        good: bool (N,), samples that are finite, not saturated and not frozen.
-        saturated_at: value at which it saturates, rad/s; NaN if it does not.
+        damage: samples that measure nothing.
         as_stated: whether nothing contradicts the rotation that somebody gave, and the scale of data sheets.
+        half_turn: f8 (3, 3), by which it differs from the rotation that somebody gave; None = nothing shows one.
     """
 
-    usable: bool
+    fit: Fit
     reason: str
     contradicts: bool
     notes: list[str]
-    rotation: np.ndarray
-    rotation_cov: np.ndarray
-    offset: float
-    offset_sigma: float
-    bias: np.ndarray
-    bias_sigma: np.ndarray
-    scale: np.ndarray
-    scale_sigma: np.ndarray
     unit: str
-    residual: np.ndarray
-    agreeing: float
-    blocks: int
-    good: np.ndarray
-    saturated_at: float
+    damage: Damage
     as_stated: bool = True
+    half_turn: np.ndarray | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether its rates can be believed."""
+        return not self.reason
+
+    @property
+    def model(self) -> Model:
+        """Its offset, s, is added to the IMU's time stamps; it is negative if they are late."""
+        return self.fit.model
+
+    @property
+    def sigma(self) -> np.ndarray:
+        """Standard deviations of the model, f8 (11,), in the order of its steps. Before, 0.03 of scale is known."""
+        sigma = np.sqrt(np.diag(self.fit.cov))
+        # A bias in motion changes by what no averaging removes.
+        sigma[4:7] = np.hypot(sigma[4:7], INSTABILITY)
+        return sigma
+
+    @property
+    def agreeing(self) -> float:
+        """Share of the compared intervals that agree."""
+        return float(self.fit.used.sum() / max(self.fit.compared.sum(), 1))
+
+    @property
+    def saturated_at(self) -> float:
+        """Value at which it saturates, rad/s; NaN if it does not."""
+        return _UNITS[self.unit] * self.damage.limit
 
     def apply(self, times: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Times by the lidar's clock, f8 (N,), and angular velocities of the lidar in its frame, f8 (N, 3), rad/s.
@@ -78,24 +90,24 @@ class Calibration(NamedTuple):
         Args:
             times, rates: f8 (N,), s, and (N, 3), as they were recorded.
         """
-        model = Model(self.rotation, self.offset, self.bias, self.scale)
-        return times + self.offset, model.predict(rates * _UNITS[self.unit])
+        return times + self.model.offset, self.model.predict(rates * _UNITS[self.unit])
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it: numbers with their standard deviations, degrees and milliseconds."""
+        model, sigma = self.model, self.sigma
         return {
             "usable": self.usable,
             "reason": self.reason,
             "unit": self.unit,
-            "rotation_lidar_from_imu": self.rotation.round(5).tolist(),
-            "rotation_sigma_deg": np.degrees(np.sqrt(np.diag(self.rotation_cov))).round(3).tolist(),
-            "offset_ms": round(1000 * self.offset, 2),
-            "offset_sigma_ms": round(1000 * self.offset_sigma, 2),
-            "gyro_bias_rad_s": self.bias.round(5).tolist(),
-            "gyro_bias_sigma_rad_s": self.bias_sigma.round(5).tolist(),
-            "scale": self.scale.round(4).tolist(),
-            "scale_sigma": self.scale_sigma.round(4).tolist(),
-            "residual_rad_s": self.residual.round(4).tolist() if self.blocks else None,
+            "rotation_lidar_from_imu": model.rotation.round(5).tolist(),
+            "rotation_sigma_deg": np.degrees(sigma[:3]).round(3).tolist(),
+            "offset_ms": round(1000 * float(model.offset), 2),
+            "offset_sigma_ms": round(1000 * float(sigma[3]), 2),
+            "gyro_bias_rad_s": model.bias.round(5).tolist(),
+            "gyro_bias_sigma_rad_s": sigma[4:7].round(5).tolist(),
+            "scale": model.scale.round(4).tolist(),
+            "scale_sigma": (model.scale * sigma[7:10]).round(4).tolist(),
+            "residual_rad_s": self.fit.residual.round(4).tolist() if self.fit.compared.any() else None,
             "agreeing": round(self.agreeing, 3),
             "saturated_at_rad_s": None if np.isnan(self.saturated_at) else round(self.saturated_at, 3),
             "notes": self.notes,
@@ -126,6 +138,7 @@ def calibrate(
     rates = np.asarray(rates, "f8")
     damage = find_damage(times, rates)
     notes: list[str] = []
+    turn: np.ndarray | None = None
     if not np.isnan(damage.limit):
         share = f"{100 * damage.saturated.mean():.2f} % of its samples are flat and left out"
         notes.append(f"it saturates at {damage.limit:.4g} in its unit: {share}")
@@ -133,13 +146,19 @@ def calibrate(
     def refused(reason: str, *, contradicts: bool = True) -> Calibration:
         model, nothing = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3)), np.zeros(0, bool)
         fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
-        return _calibration(fit, reason, contradicts, notes, "rad/s", damage)
+        return Calibration(fit, reason, contradicts, notes, "rad/s", damage, half_turn=turn)
 
     if len(rates) and damage.frozen.mean() > 0.5:
         return refused(f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before")
-    begin, own, lidar = intervals(times, rates, damage.good, reference_times, reference)
+    # What both sensors measure, smoothed alike.
+    own = Means(times, rates, damage.good).smoothed(INTERVAL)
+    lidar = Means(reference_times, reference, np.isfinite(reference).all(axis=1)).smoothed(INTERVAL)
+    begin = np.zeros(0)
+    if len(times) > 1 and len(reference_times):
+        begin = reference_times[0] + INTERVAL * np.arange(int((reference_times[-1] - reference_times[0]) / INTERVAL))
     reference, known = lidar.over(begin, INTERVAL)
     moments = correlate(begin, own, lidar)
+    turn = None if mount is None else half_turn(moments, mount)
     near = moments.near()
     if not len(near.number) or near.number.max() < _MIN_INTERVALS:
         return refused("there are less than 5 s in which both were measured", contradicts=False)
@@ -177,12 +196,12 @@ def calibrate(
     fit = align(reference, known, gyro, noise, Model(rotation, float(near.offset[at]), bias, np.ones(3)))
     sigma, as_stated = PRIOR_SIGMA[:4], True
     if mount is not None:
-        turn = log(matmul(mount[None], fit.model.rotation.T))[0]
-        if matmul(turn, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), turn)) < _CHI_SQUARE:
+        off = log(matmul(mount[None], fit.model.rotation.T))[0]
+        if matmul(off, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), off)) < _CHI_SQUARE:
             fit = align(reference, known, gyro, noise, fit.model._replace(rotation=mount), mount)
             sigma = np.append(np.full(3, MOUNT_SIGMA), sigma[3])
         else:
-            degrees, as_stated = np.degrees(np.linalg.norm(turn, axis=0)), False
+            degrees, as_stated = np.degrees(np.linalg.norm(off, axis=0)), False
             notes.append(
                 f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
             )
@@ -191,10 +210,10 @@ def calibrate(
         fit.cov[:4, :4] += np.diag(sigma**2)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
     contradiction = _contradiction(fit, predicted, reference[fit.compared])
-    off = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
-    as_stated &= bool(off.sum() < _CHI_SQUARE)
-    found = _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
-    return found._replace(as_stated=as_stated)
+    scaled = np.log(fit.model.scale) ** 2 / (PRIOR_SIGMA[7:10] ** 2 + np.diag(fit.cov)[7:10])
+    as_stated &= bool(scaled.sum() < _CHI_SQUARE)
+    reason = contradiction or _unknown(fit)
+    return Calibration(fit, reason, bool(contradiction), notes, unit, damage, as_stated, turn)
 
 
 def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:
@@ -232,30 +251,3 @@ def _unknown(fit: Fit) -> str:
     if offset > _MAX_SIGMA["offset"]:
         return f"not enough changes of the rotation: its time offset is known to {1000 * offset:.0f} ms only"
     return f"its bias is known to {bias:.3f} rad/s only" if bias > _MAX_SIGMA["bias"] else ""
-
-
-def _calibration(fit: Fit, reason: str, contradicts: bool, notes: list[str], unit: str, damage: Damage) -> Calibration:
-    """The calibration of a fit; it is usable if there is no reason why not."""
-    model, compared = fit.model, int(fit.compared.sum())
-    _, offset, bias, scale, _ = np.split(np.sqrt(np.diag(fit.cov)), [3, 4, 7, 10])
-    return Calibration(
-        usable=not reason,
-        reason=reason,
-        contradicts=contradicts,
-        notes=notes,
-        rotation=model.rotation,
-        rotation_cov=fit.cov[:3, :3],
-        offset=float(model.offset),
-        offset_sigma=float(offset[0]),
-        bias=model.bias,
-        # A bias in motion changes by what no averaging removes.
-        bias_sigma=np.hypot(bias, INSTABILITY),
-        scale=model.scale,
-        scale_sigma=model.scale * scale,
-        unit=unit,
-        residual=fit.residual,
-        agreeing=float(fit.used.sum() / max(compared, 1)),
-        blocks=compared,
-        good=damage.good,
-        saturated_at=_UNITS[unit] * damage.limit,
-    )

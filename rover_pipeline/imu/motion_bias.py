@@ -47,12 +47,11 @@ class MotionBias(NamedTuple):
     """Biases estimated while the IMU moves.
 
     Attributes:
-        gyro: f8 (3,), rad/s; acc: f8 (3,), m/s2; both in the IMU's frame.
+        gyro: f8 (3,), rad/s, in the IMU's frame.
         gyro_cov: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not show have 0.2 rad/s.
     """
 
     gyro: np.ndarray
-    acc: np.ndarray
     gyro_cov: np.ndarray
 
     def large(self) -> np.ndarray:
@@ -87,7 +86,7 @@ def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionB
         change, covariance = _improve(steps, bias, round(length / _STEP_S), vertical)
         bias = bias + change
     unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + _FLOOR**2 * np.eye(3)
-    return MotionBias(bias[:3], bias[3:], covariance[:3, :3] + unknown)
+    return MotionBias(bias[:3], covariance[:3, :3] + unknown)
 
 
 def _vertical(acc: np.ndarray) -> np.ndarray:

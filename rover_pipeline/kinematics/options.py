@@ -146,8 +146,8 @@ class RigOptions(Options):
         None,
         description="Where the lidar sees the rig itself, or whoever carries it: `_odom` leaves out what is there. A "
         "list of `{azimuth: [from, to], elevation: [from, to], range: m}`, degrees to the left and upward, and of "
-        "`{box: [[x, y, z], [x, y, z]]}`, m, in the lidar's frame. [] = nowhere. null = not known: where something "
-        "stays in place, a note proposes what to declare.",
+        "`{box: [[x, y, z], [x, y, z]]}`, m, in the lidar's frame. [] = nowhere. null = as in "
+        "the recording's config.yaml, else nowhere.",
     )
 
     @model_validator(mode="before")

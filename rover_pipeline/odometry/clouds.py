@@ -15,7 +15,7 @@ from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.self_returns import SWEEPS, candidates, outside, regions_of
+from rover_pipeline.odometry.self_returns import outside
 
 #: Sweeps that are read at once. Schedule.
 _BLOCK = 8
@@ -27,12 +27,10 @@ class Cloud(NamedTuple):
     Attributes:
         points: f4 (N, 3), m, lidar frame.
         column: i4 (N,), of the columns of equal time, see `COLUMNS`.
-        share: f8 (N,), instants as shares of the sweep, 0 at its first point.
     """
 
     points: np.ndarray
     column: np.ndarray
-    share: np.ndarray
 
 
 #: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or points.
@@ -83,24 +81,11 @@ class ScanReader:
         held_out = Points(found.held_out.points[held], found.held_out.column[held])
         return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
 
-    def may_be_own(self) -> tuple[OwnRegion, ...]:
-        """Where images show what may be the rig itself; see `self_returns.candidates`. Nothing for points."""
-        count = self.recording.count
-        if "xyz" in self.recording.arguments:
-            return ()
-        numbers = np.unique(np.linspace(0, count - 1, min(count, SWEEPS)).astype("i8"))
-        images = np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()])
-        own = candidates(stagger(images, sensor_info(self.metadata)))
-        return () if own is None else regions_of(own, *rays(self.metadata))
-
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar
         column, points = lidar.columns_of(stored, min(COLUMNS, lidar.columns)), lidar.points(stored)
-        share = np.zeros(len(points))
-        if lidar.duration:
-            share = (stored["time"][: len(points)].astype("f8") - lidar.begin) / lidar.duration
         kept = np.isfinite(points).all(1)  # all of them, unless the recording is damaged
-        return Cloud(points[kept], column[kept], share[kept])
+        return Cloud(points[kept], column[kept])
 
     @cached_property
     def _images(self) -> PointSelection:

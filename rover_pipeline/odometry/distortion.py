@@ -17,9 +17,10 @@ from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import COLUMNS, NO_POINTS, Sweep
 from rover_pipeline.odometry.registration.cross_validation import BLOCK, SIGNIFICANT, cross_validate
 from rover_pipeline.odometry.segments import SweepReader
-from rover_pipeline.odometry.self_returns import MIN_SWEEPS, SWEEPS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
+#: Sweeps that are looked at, and the smallest number that shows anything. Tuned: by hand.
+_SWEEPS, _MIN_SWEEPS = 32, 8
 #: Share of the motion that points must hold, beyond its error, before the user is warned. Tuned: by hand.
 _WARNED = 0.3
 
@@ -61,10 +62,10 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     """
     positions = trajectory.at(reader.times).pos
     path = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(positions, axis=0), axis=1))])
-    count = min(SWEEPS, len(path))
+    count = min(_SWEEPS, len(path))
     start = int(np.argmax(path[count - 1 :] - path[: len(path) - count + 1]))
-    sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
-    if len(sweeps) < MIN_SWEEPS:
+    sweeps = [_by_azimuth(sweep) for sweep in reader.read(start, start + count) if sweep]
+    if len(sweeps) < _MIN_SWEEPS:
         return None
     turn = period * ((np.arange(COLUMNS) + 0.5) / COLUMNS - 0.5)
     costs = []
@@ -90,13 +91,13 @@ def rate_remarks(scans: ScanReader) -> list[str]:
     none is missing.
     """
     intervals = np.diff(scans.recording.ts)
-    if "xyz" in scans.recording.arguments or len(intervals) < MIN_SWEEPS:
+    if "xyz" in scans.recording.arguments or len(intervals) < _MIN_SWEEPS:
         return []
     stated, (short, long) = round(1 / scans.lidar.duration), np.percentile(intervals, (25, 75))
     if short * (stated - 0.5) <= 1 <= long * (stated + 0.5):
         return []
     changes = []
-    for number in np.unique(np.linspace(0, len(intervals) - 1, SWEEPS).astype("i8")).tolist():
+    for number in np.unique(np.linspace(0, len(intervals) - 1, _SWEEPS).astype("i8")).tolist():
         before, after = stagger(np.stack([*scans.scans(number, number + 2)]), sensor_info(scans.metadata)).astype("f8")
         columns = np.column_stack([before[:, 0], after[:, 0], before[:, -1], before[:, -2]])
         if len(measured := columns[columns.all(1)]):

@@ -162,13 +162,13 @@ def calibrated(
         notes = [f"{name}: not used for the trajectory: {found.reason}"] if found.contradicts else []
         return Imu(f"not used: {found.reason}", summary=summary, notes=notes, calibration=found)
     times, rates = found.apply(times, rates)
-    good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
+    good = found.damage.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
+    gyro = Gyro(times, rates, max(_noise(times, rates, reference), noise))
     error = _error(times, rates, reference)
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
-    slow, vibration = split_rates(times, rates, 0.0, options.knots)
+    slow, vibration = split_rates(times, rates, options.knots)
     if worth_while(vibration, noise, options.knots):
         summary["vibration_deg"] = round(float(np.degrees(np.sqrt((vibration.angle**2).sum(axis=1).mean()))), 4)
         gyro = gyro._replace(rates=slow)
@@ -270,8 +270,8 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
         raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
     if found is not None and found.usable:
         # Axes of gyroscope and accelerometer differ by as much as those of a good mount.
-        sigma = float(np.sqrt(eigvalsh(found.rotation_cov)[-1]))
-        return Mount(mount.translation, found.rotation), max(sigma, TOLERANCE[0]), found.offset
+        sigma = float(np.sqrt(eigvalsh(found.fit.cov[:3, :3])[-1]))
+        return Mount(mount.translation, found.model.rotation), max(sigma, TOLERANCE[0]), found.model.offset
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason
         raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")

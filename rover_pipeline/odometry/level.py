@@ -49,7 +49,9 @@ class Level(NamedTuple):
         tilt_sigma: standard deviation of its direction, rad.
         bias: f8 (3,), m/s2, of the specific force in the IMU frame; bias_sigma: f8 (3,).
         arm: f8 (3,), m, of the IMU in the lidar frame.
-        downward: whether the device gives gravity, which points down, instead of the specific force.
+        downward: whether the device gives gravity, which points down, instead of the specific force, or the trajectory
+            is in a mirror, where the device feels the opposite of its accelerations; certain: whether the motion shows
+            which.
         arm_cov: f8 (3, 3), m2, of the arm, `ARM_PRIOR` included, which is around zero.
     """
 
@@ -60,6 +62,7 @@ class Level(NamedTuple):
     arm: np.ndarray
     downward: bool
     arm_cov: np.ndarray = ARM_PRIOR
+    certain: bool = True
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it."""
@@ -167,10 +170,16 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     Raises:
         ValueError: the accelerometer does not determine it, and why.
     """
-    fits = _both(trajectory, times, acc, mount)
+    found = Accelerations.of(trajectory, times, acc, mount.rotation)
+    # Two independent windows of three numbers each: biases and lever arms have priors, gravity's direction has none.
+    needed = 2 * _SPAN
+    if len(found.moved) < needed:
+        raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
+    fits = _fit(found, 1.0), _fit(found, -1.0)
     # Nearly all devices give the specific force, which points up at rest. The motion shows which ones give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
     unknowns, covariance, residual = fits[0] if upward else fits[1]
+    certain = not upward or fits[0][2] * _DOWNWARD <= fits[1][2]
     if residual > _MAX_RESIDUAL * GRAVITY:
         raise ValueError(f"the acceleration of the trajectory differs by {residual:.1f} m/s2 from the measured one")
     size = float(np.linalg.norm(unknowns[:3], axis=0))
@@ -181,46 +190,10 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     if tilt > _MAX_TILT:
         raise ValueError(f"up is known to {np.degrees(tilt):.1f} degrees only")
     bias_sigma = np.sqrt(np.diag(covariance)[3:6])
-    return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], not upward, covariance[6:, 6:])
+    return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], not upward, covariance[6:, 6:], certain)
 
 
-def handedness(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> int:
-    """What the accelerometer feels of a trajectory: 1 = its accelerations, -1 = their opposites, 0 = not certain.
-
-    Where the lidar sees a mirrored world, and the mount is that by which the gyroscope agrees with it all the same, the
-    accelerometer feels the opposites: angular velocities and accelerations behave differently in a mirror.
-
-    Args:
-        times, acc, mount: as for `find_level`.
-    """
-    try:
-        same, opposite = (fit[2] for fit in _both(trajectory, times, acc, mount))
-    except ValueError:
-        return 0
-    better, worse = sorted((same, opposite))
-    if better * _DOWNWARD > worse or better > _MAX_RESIDUAL * GRAVITY:
-        return 0
-    return 1 if same == better else -1
-
-
-_Fit = tuple[np.ndarray, np.ndarray, float]
-
-
-def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> tuple[_Fit, _Fit]:
-    """The fits of the measured force and of its opposite.
-
-    Raises:
-        ValueError: there are too few windows.
-    """
-    found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    # Two independent windows of three numbers each: biases and lever arms have priors, gravity's direction has none.
-    needed = 2 * _SPAN
-    if len(found.moved) < needed:
-        raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
-    return _fit(found, 1.0), _fit(found, -1.0)
-
-
-def _fit(found: Accelerations, sign: float) -> _Fit:
+def _fit(found: Accelerations, sign: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Up, bias and arm, f8 (9,), their covariance, and the root mean square residual of agreeing windows, m/s2."""
     prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
     # Windows overlap, and are no independent measurements.

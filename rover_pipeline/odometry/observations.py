@@ -242,10 +242,6 @@ class Gyro(NamedTuple):
     rates: np.ndarray
     noise: float
 
-    def backwards(self) -> Gyro:
-        """The rates of the same motion from its end to its beginning, at negative instants."""
-        return self._replace(times=-self.times[::-1], rates=-self.rates[::-1])
-
     def between(self, start: float, stop: float) -> Gyro:
         part = slice(*np.searchsorted(self.times, (start, stop)))
         return self._replace(times=self.times[part], rates=self.rates[part])

@@ -15,15 +15,10 @@ from rover_pipeline.options import Options
 class OdometrySection(Options):
     """Odometry of the lidar: `_odom`."""
 
-    backend: Literal["small_gicp", "kiss_icp", "ouster"] = Field(
-        "small_gicp",
-        description="Library that registers the sweeps first, for the initial guess of the trajectory. kiss_icp and "
-        "ouster, at their defaults on all pixels, are baselines to compare with (extra `kiss-icp`).",
-    )
     passes: int | None = Field(
         None,
         ge=1,
-        description="1 = poses of the backend; 2 = scan-to-map registration in continuous time, where each column has "
+        description="1 = poses of small_gicp; 2 = scan-to-map registration in continuous time, where each column has "
         "its own pose; each further pass refines the whole trajectory in one batch, each sweep against the map of "
         "others; null = until further ones would move the poses by less than their standard deviations and 2 mm, 32 at "
         "most.",
@@ -67,11 +62,6 @@ class OdometrySection(Options):
         "(rotation, time offset, bias, scale, unit), with or without a section `rig`, and left out where it "
         "contradicts the lidar or where the motion determines too little.",
     )
-    gyro_noise: float | None = Field(
-        None,
-        gt=0,
-        description="Standard deviation of an angular rate, rad/s; null = from how much gyroscope and lidar differ.",
-    )
     spacing: float = Field(0.5, gt=0, description="small_gicp: spacing of the points that are registered, m.")
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
     min_points: int = Field(200, ge=6, description="Sweeps with fewer points are not used.")
@@ -114,9 +104,6 @@ class OdometrySection(Options):
         ge=0,
         le=1,
         description="loops: smallest fraction of the walls and floors of two visits that must lie on each other.",
-    )
-    loop_least: float = Field(
-        0.01, ge=0, description="loops: the trajectory is left unchanged if no loop shows more drift than this, m."
     )
 
     @field_validator("voxels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,15 @@ import numpy as np
 from rover_pipeline.odometry.registration.batch import ELEVATION_DEGREES
 from rover_pipeline.odometry.segments import Seam
 
+#: What the user reads where a rule refuses poses at some sweeps.
+_DOUBTS = {
+    "accelerometer": "the accelerometer contradicts the trajectory, at {} sweeps in all; the world there leaves a "
+    "direction open, or moves along",
+    "companions": "the rig seems to stand, as {} sweeps say, but only small bodies say so, which may move along with "
+    "it; floors and walls leave a direction open; declare in `rig.own` what belongs to the rig",
+    "traffic": "the rig seems to glide without a turn, as {} sweeps say, which nothing that carries a rig does; what "
+    "is around it may have set off instead; a radar would show it",
+}
 #: What the user reads where `SplineSystem.is_too_deep`.
 TOO_DEEP = (
     "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
@@ -29,22 +39,10 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
     ]
 
 
-def standing_warnings(stands: np.ndarray) -> list[str]:
-    """A line where the rig may only seem to stand, bool (frame,)."""
-    small = "but only small bodies say so, which may move along with it; floors and walls leave a direction open"
-    return _where(stands, f"the rig seems to stand, as {stands.sum()} sweeps say, {small}")
-
-
-def gliding_warnings(glides: np.ndarray) -> list[str]:
-    """A line where bodies around the rig may move instead of it, bool (frame,)."""
-    instead = "which nothing that carries a rig does; what is around it may have set off instead; a radar would show it"
-    return _where(glides, f"the rig seems to glide without a turn, as {glides.sum()} sweeps say, {instead}")
-
-
-def contradiction_warnings(against: np.ndarray) -> list[str]:
-    """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
-    world = f"at {against.sum()} sweeps in all; the world there leaves a direction open, or moves along"
-    return _where(against, f"the accelerometer contradicts the trajectory, {world}")
+def doubt_warnings(refused: Mapping[str, np.ndarray]) -> list[str]:
+    """A line for each rule of `_DOUBTS` that refuses poses; refused: bool (frame,) by rule."""
+    some = {rule: refused[rule] for rule in _DOUBTS if rule in refused and refused[rule].any()}
+    return [f"frame {np.argmax(each)}: {_DOUBTS[rule].format(each.sum())}" for rule, each in some.items()]
 
 
 def beam_warnings(elevation: float, deviation: float) -> list[str]:
@@ -53,10 +51,6 @@ def beam_warnings(elevation: float, deviation: float) -> list[str]:
         return []
     higher = f"{abs(elevation):.2f} +- {deviation:.2f} degrees {'higher' if elevation > 0 else 'lower'}"
     return [f"all beams seem to point {higher} than lidar.json says; the trajectory allows for it, other steps do not"]
-
-
-def _where(frames: np.ndarray, text: str) -> list[str]:
-    return [f"frame {np.argmax(frames)}: {text}"] if frames.any() else []
 
 
 def seam_summary(seam: Seam) -> dict[str, Any]:

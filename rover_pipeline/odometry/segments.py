@@ -21,7 +21,7 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.odometry.clouds import Scan, ScanReader, is_same
+from rover_pipeline.odometry.clouds import ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
@@ -97,8 +97,8 @@ class SweepReader:
     density: int = 1
     others: tuple[OtherLidar, ...] = ()
 
-    def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
-        """Sweeps with the scans they are from; None for those that are not valid or have too few points.
+    def read(self, start: int, stop: int) -> Iterator[Sweep | None]:
+        """Sweeps; None for those that are not valid or have too few points.
 
         A sweep that repeats the one before it to the last millimetre was not measured when it says: None as well.
         """
@@ -108,20 +108,20 @@ class SweepReader:
             repeated, before = before is not None and is_same(scan, before), scan
             usable = self.recording.valid[number] and not repeated
             sweep = reader.sweep(scan, number, self.times[number]) if usable else None
-            yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, scan
+            yield sweep if sweep and len(sweep.points) >= self.options.min_points else None
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
         """The sweeps of some frames, without those that are not valid or have too few points."""
-        return (sweep for number in numbers for sweep, _ in self.read(number, number + 1) if sweep)
+        return (sweep for number in numbers for sweep in self.read(number, number + 1) if sweep)
 
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """First and last instant of some sweeps, seconds."""
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def register(self, start: int, stop: int, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, SurfelMap]:
+    def register(self, start: int, stop: int) -> tuple[SplineTrajectory, SurfelMap]:
         """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
-        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro)
+        return register(self.read(start, stop), self.times[start:stop], self.options)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]

@@ -42,15 +42,12 @@ from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
     TOO_DEEP,
     beam_warnings,
-    contradiction_warnings,
-    gliding_warnings,
+    doubt_warnings,
     jump_warnings,
     seam_summary,
-    standing_warnings,
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
-from rover_pipeline.odometry.self_returns import warnings_of_candidates
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000
@@ -82,8 +79,6 @@ def odom(
     if recording.count == 0:
         raise ValueError("there is no sweep")
     declared = find_own(options.rig, config)
-    scans = ScanReader(recording, options, metadata)
-    seen = scans.may_be_own() if declared is None else ()
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
@@ -95,7 +90,7 @@ def odom(
     if times[-1] > _MAX_KNOTS * options.knots:
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
-    remarks = rate_remarks(scans)
+    remarks = rate_remarks(ScanReader(recording, options, metadata))
     given: dict[str, Mapping[str, Any]] = {
         "imu": {"imu_ts": imu_ts, "imu_avel": imu_avel, "imu_acc": imu_acc, "imu_valid": imu_valid}
     }
@@ -179,7 +174,7 @@ def odom(
         # The accelerometer is compared with what the ranges show, and not with the guess across a gap.
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
         motion = Trajectory(times, state, known, max_gap=MAX_BRIDGED)
-        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
+        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, motion)
     refusals += [
         Refusal("accelerometer", against, parts=True),
         Refusal("mirrored", np.full(len(times), bool(mirror))),
@@ -188,8 +183,8 @@ def odom(
     after = jumps(recorded)
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
-    stands, glides = by_rule["companions"], by_rule["traffic"]
-    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, stands | glides | by_rule["uncertain"], options)
+    doubted = by_rule["companions"] | by_rule["traffic"] | by_rule["uncertain"]
+    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, doubted, options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
@@ -211,17 +206,14 @@ def odom(
         *lidar.notes,
         *remarks,
         *(held.warnings() if held is not None else []),
-        *warnings_of_candidates(seen),
         *jump_warnings(recorded, after),
         *([instead] if instead else []),
         *imu.notes,
         *(f"{name} is left out: {why}" for name, why in left_out.items()),
         *([mirror] if mirror else []),
-        *contradiction_warnings(against),
+        *doubt_warnings(by_rule | {"accelerometer": against}),
         *([TOO_DEEP] if batch.system.is_too_deep else []),
         *lidar_clock.remarks("lidar"),
-        *standing_warnings(stands),
-        *gliding_warnings(glides),
         *beam_warnings(**measured["beams"]),
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid, measured["refused"]),

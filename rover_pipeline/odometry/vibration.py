@@ -14,9 +14,9 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import solveh_banded
 from rover_pipeline.odometry.observations import MAX_GAP, MIN_RATES, Points, Sweep
+from rover_pipeline.odometry.registration.transforms import transform_points
 from rover_pipeline.odometry.spline import SplineTrajectory, least_squares, weighted
 
 #: Weight of the third differences that determine control points at the ends, relative to that of a sample.
@@ -70,18 +70,12 @@ class Vibration(NamedTuple):
 NO_VIBRATION = Vibration(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
-@compiled
 def _turned(points: np.ndarray, column: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """Points, f4 (N, 3), turned by the rotation of their column, f8 (C, 3, 3)."""
-    out = np.empty_like(points)
-    for n in range(len(points)):
-        r = turn[column[n]]
-        for i in range(3):
-            out[n, i] = r[i, 0] * points[n, 0] + r[i, 1] * points[n, 1] + r[i, 2] * points[n, 2]
-    return out
+    return transform_points(points, column, np.zeros((len(turn), 3)), turn).astype("f4")
 
 
-def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float) -> tuple[np.ndarray, Vibration]:
+def split_rates(times: np.ndarray, rates: np.ndarray, step: float) -> tuple[np.ndarray, Vibration]:
     """Rates that a spline can follow, f8 (G, 3), and the rest as rotations.
 
     Rotation vectors are integrated axis by axis. The rest is small and alternates within a few knots, so what this
@@ -89,7 +83,7 @@ def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float)
 
     Args:
         times: f8 (G,), rising, s; rates: f8 (G, 3), rad/s, in the lidar frame.
-        start, step: of the knots, s.
+        step: between knots, s, of which one is at 0 s.
     """
     slow, angle, rest = rates.copy(), np.zeros_like(rates), np.zeros_like(rates)
     for part in np.split(np.arange(len(times)), np.flatnonzero(np.diff(times) > MAX_GAP) + 1):
@@ -98,7 +92,7 @@ def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float)
             continue
         # The integral of an interpolating spline keeps vibration that has only a few samples in a period.
         turned = CubicSpline(times[part], rates[part]).antiderivative()(times[part])
-        value, slope = _smoothed(times[part], turned, start, step)
+        value, slope = _smoothed(times[part], turned, step)
         slow[part], angle[part], rest[part] = slope, turned - value, rates[part] - slope
     return slow, Vibration(times, angle, rest)
 
@@ -121,10 +115,9 @@ def worth_while(vibration: Vibration, noise: float, step: float) -> bool:
     return largest > max(_MIN_ANGLE, _NOISES * own)
 
 
-def _smoothed(times: np.ndarray, values: np.ndarray, start: float, step: float) -> tuple[np.ndarray, np.ndarray]:
+def _smoothed(times: np.ndarray, values: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
     """The least-squares cubic spline of values, f8 (N, 3), on given knots, and its derivative, both at the samples."""
-    begin = start + np.floor((times[0] - start) / step) * step
-    grid = SplineTrajectory.at_rest(begin, times[-1], step)
+    grid = SplineTrajectory.at_rest(np.floor(times[0] / step) * step, times[-1], step)
     instants, count = grid.locate(times), len(grid.pos)
     band = least_squares(instants, count, _ENDS, _ENDS * 1e-3)
     states = grid._replace(pos=solveh_banded(band, weighted(instants, count, values))).at(times)

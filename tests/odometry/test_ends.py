@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Points, Sweep
+from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import brief
 from rover_pipeline.odometry.registration import register
@@ -42,8 +42,6 @@ def test_backwards_is_the_same_motion_at_negative_instants() -> None:
     again = turned.backwards()
     np.testing.assert_array_equal(again.points, one.points)
     np.testing.assert_array_equal(again.held_out.column, one.held_out.column)
-    gyro = Gyro(ts, np.arange(12.0).reshape(4, 3), 0.01).backwards()
-    assert (np.diff(gyro.times) > 0).all() and gyro.rates[0, 0] == -9.0
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_of_both_directions_and_the_guess_the_one_that_fits_best_is_taken(
     costs = {"forth": 5e-3, "back": 5e-3 + cost, "guess": 5e-3 + guessed}
 
     def registered(
-        some: list[Sweep], guess: SplineTrajectory, options: OdometryOptions, gyro: Gyro
+        some: list[Sweep], guess: SplineTrajectory, options: OdometryOptions
     ) -> tuple[SplineTrajectory, list[bool]]:
         first = some[0].end > 0
         return (ways["forth"] if first else ways["back"].backwards()), [first] + [True] * (len(some) - 1)
@@ -80,8 +78,8 @@ def test_of_both_directions_and_the_guess_the_one_that_fits_best_is_taken(
 
     monkeypatch.setattr(register, "_register_to_map", registered)
     monkeypatch.setattr(register, "cross_validate", cross_validate)
-    monkeypatch.setattr(register, "_refined", lambda sweeps, trajectory, options, gyro: trajectory)
-    found, fits = register._register_sweeps(sweeps, ways["guess"], OPTIONS, NO_GYRO)
+    monkeypatch.setattr(register, "_refined", lambda sweeps, trajectory, options: trajectory)
+    found, fits = register._register_sweeps(sweeps, ways["guess"], OPTIONS)
     np.testing.assert_allclose(found.pos, ways[taken].pos, atol=1e-12)
     assert (fits[0], fits[-1]) == {"forth": (True, True), "back": (True, False), "guess": (True, True)}[taken]
 

@@ -115,8 +115,8 @@ def test_a_mount_that_the_motion_contradicts_is_named_and_the_measured_one_used(
     wrong = Mount(np.zeros(3), exp(np.radians([[0.0, 8.0, 0.0]]))[0] @ rotation)
     imu = calibrated(samples, reference, wrong, OPTIONS)
     assert imu.used == "used" and "wrong by 8.0 degrees" in imu.notes[0]
-    assert imu.calibration is not None and abs(imu.calibration.offset - 0.012) < 2e-3
-    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert imu.calibration is not None and abs(imu.calibration.model.offset - 0.012) < 2e-3
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.model.rotation.T))) < 0.3
     right = calibrated(samples, reference, wrong._replace(rotation=rotation), OPTIONS)
     assert right.used == "used" and not right.notes and 0.002 < right.gyro.noise < 0.03
 
@@ -145,7 +145,7 @@ def test_damaged_angular_rates_are_not_used() -> None:
     np.testing.assert_allclose(found.acc[:50], samples.acc[:50], atol=1e-9)
     imu = calibrated(found, reference, IDENTITY, OPTIONS)
     assert imu.used == "used" and imu.calibration is not None
-    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.model.rotation.T))) < 0.3
     assert np.abs(imu.gyro.rates).max() < 3
     nothing = Samples.of((samples.times, rates, samples.acc / 3, None), OPTIONS, reference[0][::10], 0.0)
     assert "neither in m/s2 nor in g" in nothing.acc_unit and np.isnan(nothing.acc).all()
@@ -156,7 +156,7 @@ def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> 
     slow = 0.5 * np.sin(2 * np.pi * 0.8 * times)[:, None] * [0.2, 0.5, 1.0]
     angle = np.radians(0.3) * np.sin(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
     rates = slow + np.radians(0.3) * 2 * np.pi * 15 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
-    follows, vibration = split_rates(times, rates, 0.0, 0.05)
+    follows, vibration = split_rates(times, rates, 0.05)
     inner = slice(20, -20)
     assert np.degrees(np.abs(vibration.angle - angle)[inner].max()) < 0.03
     assert np.abs(follows - slow)[inner].max() < 0.03
@@ -165,14 +165,14 @@ def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> 
     assert np.degrees(np.abs(vibration.at(between)[0] - expected).max()) < 0.03
     assert worth_while(vibration, 0.002, 0.05)
     quiet = slow + np.random.default_rng(1).normal(0, 0.002, slow.shape)
-    assert not worth_while(split_rates(times, quiet, 0.0, 0.05)[1], 0.002, 0.05)
+    assert not worth_while(split_rates(times, quiet, 0.05)[1], 0.002, 0.05)
 
 
 def test_nothing_is_integrated_over_a_gap_of_the_gyroscope() -> None:
     times = np.arange(0, 8, 0.01)
     rates = 0.5 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, 0.0]
     kept = (times < 3) | (times > 3.2)
-    _, vibration = split_rates(times[kept], rates[kept], 0.0, 0.05)
+    _, vibration = split_rates(times[kept], rates[kept], 0.05)
     angle, rate = vibration.at(np.array([3.1, 2.0, -1.0, 9.0]))
     assert np.abs(angle[1]).max() > 0 and not angle[[0, 2, 3]].any() and not rate[[0, 2, 3]].any()
 

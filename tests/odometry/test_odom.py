@@ -187,10 +187,3 @@ def test_poses_above_an_endless_floor_are_not_valid(tiny: Path, tmp_path: Path) 
     assert any("degenerate: floors and walls say nothing of a motion along" in note for note in found["notes"])
     sides = np.sqrt(np.diagonal(odom.channel("cov").read()[4:8, :3, :3], axis1=1, axis2=2))
     assert (sides[:, :2] > 0.03).all() and (sides[:, 2] < 1e-3 * sides[:, :2].min()).all()
-
-
-@pytest.mark.parametrize("backend", ["kiss_icp", "ouster"])
-def test_other_libraries_find_about_the_same_trajectory(backend: str, tiny: Path, tmp_path: Path) -> None:
-    trace = copied(tiny, tmp_path / "trace")
-    odom = run(trace, backend=backend, passes=1)
-    assert errors(state_of(odom), state_of(trace / "_truth")).pos < 0.2

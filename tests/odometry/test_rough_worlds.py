@@ -27,7 +27,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     is_worse,
     weakly_constrained,
 )
-from rover_pipeline.odometry.remarks import gliding_warnings, standing_warnings
+from rover_pipeline.odometry.remarks import doubt_warnings
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -109,7 +109,7 @@ def test_a_rig_that_stands_where_small_bodies_alone_say_so_may_move_with_them() 
     still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
     walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
     among = bare.stands_by_small_bodies(OdometryOptions(), still, ts)
-    assert among.all() and "seems to stand, as 30 sweeps say" in standing_warnings(among)[0]
+    assert among.all() and "seems to stand, as 30 sweeps say" in doubt_warnings({"companions": among})[0]
     assert not bare.stands_by_small_bodies(OdometryOptions(), walks, ts).any()
     walled = bare._replace(structure=1e5 * ones)
     assert not walled.stands_by_small_bodies(OdometryOptions(), still, ts).any()
@@ -141,7 +141,7 @@ def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_say_so_may_st
                     avel=nothing + 1e-3)  # fmt: skip
     among = bodies.glides_without_turn(OdometryOptions(), gliding, ts)
     assert among[16:44].all() and not among[:15].any() and not among[46:].any()
-    assert "seems to glide without a turn" in gliding_warnings(among)[0]
+    assert "seems to glide without a turn" in doubt_warnings({"traffic": among})[0]
     # A trolley on a smooth floor turns by 0.6 degrees a second.
     assert not bodies.glides_without_turn(OdometryOptions(), gliding._replace(avel=nothing + 0.006), ts).any()
     # Walls do not move, but the sides of a train do: a rig that has turned while it moved is among walls.

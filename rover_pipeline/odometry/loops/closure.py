@@ -18,10 +18,10 @@ from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.numerics.linear import inv, matmul, solve
+from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, VIEW, LocalMap, Match, match
-from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
+from rover_pipeline.odometry.loops.pose_graph import Loop, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 
@@ -36,11 +36,6 @@ _VISITS = 2
 _MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
 #: Distance at which a rotation moves a point as much as the drift of the position does, metres. Tuned: by hand.
 _LEVER_ARM = 5.0
-#: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
-_MATCH_ERROR = 0.003, 0.0005
-#: Standard deviation that a frame whose sweep is not usable adds to the path, and the largest one of others, metres.
-#: Tuned: by hand.
-_UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
 
 #: The sweeps of some frames, given their numbers.
 SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
@@ -53,14 +48,6 @@ class _Keyframe(NamedTuple):
 
     frame: int
     map_frames: tuple[int, ...]
-
-
-class Loop(NamedTuple):
-    """A keyframe that is matched with an earlier one; numbers of the keyframes."""
-
-    first: int
-    second: int
-    match: Match
 
 
 def _matched(
@@ -109,7 +96,9 @@ def close_loops(
     pos, rot = state.pos[frames], state.rot[frames]
     finite = np.flatnonzero(np.isfinite(state.pos).all(axis=1))
     path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
-    variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
+    # A frame whose sweep is not usable adds to the path's error what others do.
+    usual = np.median(errors[usable]) if usable.any() else 0.0
+    variances = np.cumsum(np.where(usable, errors, usual) ** 2)[frames]
     candidates = _find_candidates(pos, path, variances, options)
     motion = Trajectory(times, state, usable, max_gap=MAX_BRIDGED)
     matching = functools.partial(_matched, sweeps, motion, keyframes, pos, options.voxels, candidates)
@@ -121,10 +110,10 @@ def close_loops(
         return state, summary
     drift = options.loop_drift * np.diff(path) + 1e-4
     deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(variances))), drift / _LEVER_ARM], axis=1)
-    new_pos, new_rot, kept = optimize(pos, rot, deviations, [constraint_of(loop, pos, rot) for loop in loops])
+    new_pos, new_rot, kept = optimize(pos, rot, deviations, loops)
     loops = [loop for loop, keep in zip(loops, kept, strict=True) if keep]
     summary["accepted"] = [_summary(loop, frames) for loop in loops]
-    if not any(reveals_drift(loop.match, options.loop_least) for loop in loops):
+    if not any(reveals_drift(loop.match, FALSE_ALARM / len(loops)) for loop in loops):
         return state, summary
     summary["largest"] = {
         "metres": _rounded(np.linalg.norm(new_pos - pos, axis=1).max()),
@@ -242,32 +231,10 @@ def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
     return float(max(np.linalg.norm(shift, axis=0), _LEVER_ARM * np.linalg.norm(log(rotation[None])[0], axis=0)))
 
 
-def reveals_drift(matched: Match, minimum: float) -> bool:
-    """Whether a match moves a visit by more than `minimum`, metres, and by more than its own error explains."""
+def reveals_drift(matched: Match, false_alarm: float) -> bool:
+    """Whether a match moves a visit by more than its own error explains, which happens at a rate of false alarms."""
     motion = np.concatenate([matched.shift, log(matched.rotation[None])[0]])
-    significant = matmul(motion, solve(_covariance(matched), motion)) > chdtri(len(motion), FALSE_ALARM)
-    return bool(significant) and _size(matched.shift, matched.rotation) > minimum
-
-
-def _covariance(matched: Match) -> np.ndarray:
-    """Covariance matrix of a match's shift and rotation, f8 (6, 6), m2 and rad2."""
-    return inv(matched.information) + np.diag([_MATCH_ERROR[0] ** 2] * 3 + [_MATCH_ERROR[1] ** 2] * 3)
-
-
-def constraint_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> LoopConstraint:
-    """The relative pose that a loop gives to two of the keyframes, whose poses are f8 (K, 3) and (K, 3, 3)."""
-    first, second, matched = loop
-    # The axes of the measured pose of the second keyframe.
-    measured = matmul(matched.rotation, rot[second])
-    axes = np.zeros((6, 6))
-    axes[:3, :3], axes[3:, 3:] = measured.T, rot[second].T
-    return LoopConstraint(
-        first,
-        second,
-        matmul(rot[first].T, pos[second] + matched.shift - pos[first]),
-        matmul(rot[first].T, matched.rotation, rot[second]),
-        matmul(axes, _covariance(matched), axes.T),
-    )
+    return bool(matmul(motion, solve(matched.covariance, motion)) > chdtri(len(motion), false_alarm))
 
 
 def _summary(loop: Loop, frames: np.ndarray) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scipy import fft
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, WIDEST_GATE, align, plane_distances
 from rover_pipeline.odometry.registration.point_to_plane import GATE
@@ -36,6 +36,8 @@ MIN_WALLS = 60
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
 #: the nearest match is the most likely one. Tuned: by hand.
 _CLEARLY_BETTER = 0.1
+#: Error of a match, however well its planes fit: metres and radians. Tuned: by hand.
+_MATCH_ERROR = 0.003, 0.0005
 #: The odometry's estimate of the motion between two local maps: there is no drift to correct. Layout.
 _UNMOVED = Poses(np.eye(3), np.zeros(3))
 
@@ -58,6 +60,11 @@ class Match(NamedTuple):
     inliers: float
     residual: float
     walls: int
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """That of shift and rotation, f8 (6, 6), m2 and rad2."""
+        return inv(self.information) + np.diag([_MATCH_ERROR[0] ** 2] * 3 + [_MATCH_ERROR[1] ** 2] * 3)
 
 
 class LocalMap:

@@ -18,25 +18,25 @@ from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
-
-#: GTSAM has the rotation before the translation. Layout.
-_ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
+from rover_pipeline.odometry.loops.loop_matching import Match
 
 
-class LoopConstraint(NamedTuple):
-    """A measured pose of one keyframe in the frame of an earlier one.
-
-    Attributes:
-        first, second: numbers of the keyframes.
-        pos: f8 (3,), metres; rot: f8 (3, 3).
-        covariance: f8 (6, 6), of a displacement (m2) and a rotation (rad2) in the frame of the second.
-    """
+class Loop(NamedTuple):
+    """A keyframe that is matched with an earlier one; numbers of the keyframes."""
 
     first: int
     second: int
-    pos: np.ndarray
-    rot: np.ndarray
-    covariance: np.ndarray
+    match: Match
+
+    def covariance(self, rot: np.ndarray) -> np.ndarray:
+        """That of the measured pose of the second keyframe in its own frame, f8 (6, 6), rotation first, rad2 and m2.
+
+        Args:
+            rot: f8 (3, 3), world-from-lidar, of the second keyframe by the odometry.
+        """
+        axes = np.zeros((6, 6))
+        axes[3:, :3], axes[:3, 3:] = matmul(self.match.rotation, rot).T, rot.T
+        return np.asarray(matmul(axes, self.match.covariance, axes.T))
 
 
 def load_gtsam() -> Any:
@@ -53,7 +53,7 @@ def load_gtsam() -> Any:
 
 
 def optimize(
-    pos: np.ndarray, rot: np.ndarray, deviations: np.ndarray, loops: Sequence[LoopConstraint]
+    pos: np.ndarray, rot: np.ndarray, deviations: np.ndarray, loops: Sequence[Loop]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The poses of the keyframes that fit the odometry and the loops best.
 
@@ -79,8 +79,9 @@ def optimize(
         between = poses[number].between(poses[number + 1])
         graph.add(gtsam.BetweenFactorPose3(number, number + 1, between, noise))
     for loop in loops:
-        noise = gtsam.noiseModel.Gaussian.Covariance(loop.covariance[np.ix_(_ROTATION_FIRST, _ROTATION_FIRST)])
-        measured = gtsam.Pose3(gtsam.Rot3(loop.rot), loop.pos)
+        noise = gtsam.noiseModel.Gaussian.Covariance(loop.covariance(rot[loop.second]))
+        turned = gtsam.Rot3(matmul(loop.match.rotation, rot[loop.second]))
+        measured = poses[loop.first].between(gtsam.Pose3(turned, pos[loop.second] + loop.match.shift))
         graph.add(gtsam.BetweenFactorPose3(loop.first, loop.second, measured, noise))
     params = gtsam.GncLMParams()
     params.setLossType(gtsam.GncLossType.TLS)

@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.cross_validation import TwoMaps, world_rays
 from rover_pipeline.odometry.registration.point_terms import (
@@ -72,11 +72,10 @@ def normal_equations(
     sweeps: Iterable[tuple[Sweep | None, SurfelMap]],
     trajectory: SplineTrajectory,
     options: OdometrySection,
-    gyro: Gyro = NO_GYRO,
     errors: PointErrors = NO_ERRORS,
     other: OtherLidar | None = None,
 ) -> tuple[SplineEquations, list[np.ndarray], Nuisance]:
-    """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
+    """Normal equations of the trajectory's control points from sweeps, and the information of each sweep.
 
     Args:
         sweeps: each with the map that it is registered to; None for those that must not be used, whose information
@@ -111,26 +110,17 @@ def normal_equations(
         nuisance.right[:] += found.right
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
-    if len(gyro.times):
-        rates = gyro_rates(trajectory, gyro)
-        add_rates(trajectory, rates, equations)
-        ranges.append(rates.instants.control_range())
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
     of_part = SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy())
     return of_part, information, nuisance._replace(cross=nuisance.cross[:, part].copy())
 
 
-def gyro_rates(trajectory: SplineTrajectory, gyro: Gyro) -> AngularRates:
-    """The rates of a gyroscope as the kernels take them."""
-    return AngularRates(gyro.rates, trajectory.locate(gyro.times), gyro.noise**-2)
-
-
 def rate_equations(trajectory: SplineTrajectory, gyro: Gyro) -> SplineEquations:
     """Normal equations of the control points that a gyroscope's rates, of which there are some, act on."""
     low, part = trajectory.window(gyro.times[0], gyro.times[-1])
     equations = _no_equations(part)
-    add_rates(part, gyro_rates(part, gyro), equations)
+    add_rates(part, AngularRates(gyro.rates, part.locate(gyro.times), gyro.noise**-2), equations)
     return equations._replace(first=low)
 
 

@@ -13,10 +13,8 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
-from rover_pipeline.odometry.clouds import Scan
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
 from rover_pipeline.odometry.registration.cross_validation import (
@@ -26,8 +24,9 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
+from rover_pipeline.odometry.registration.first_guess import SmallGicp
 from rover_pipeline.odometry.registration.speed_search import with_other_speeds
-from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
+from rover_pipeline.odometry.registration.spline_equations import register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -50,27 +49,21 @@ _FACING = 0.05
 
 
 def register(
-    sweeps: Iterable[tuple[Sweep | None, Scan | None]],
-    ends: np.ndarray,
-    options: OdometrySection,
-    metadata: str,
-    gyro: Gyro = NO_GYRO,
+    sweeps: Iterable[Sweep | None], ends: np.ndarray, options: OdometrySection
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
     Args:
-        sweeps: with the scans they are from, if any; None for those that must not be used.
+        sweeps: None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
-        metadata: `lidar.json`.
     """
-    backend = make_backend(options, metadata)
+    guessed = SmallGicp(options.spacing, options.voxel)
     used: list[Sweep] = []
     poses: list[np.ndarray] = []
-    for sweep, scan in sweeps:
+    for sweep in sweeps:
         if sweep is None:
             continue
-        rotation = gyro.rotation(used[-1].end, sweep.end) if used else None
-        poses.append(backend.register(sweep, scan, rotation))
+        poses.append(guessed.register(sweep))
         used.append(sweep)
     begin = min([ends[0], *(sweep.times[0] for sweep in used)])
     # A microsecond more, so that rounding cannot cut off the last instant.
@@ -86,7 +79,7 @@ def register(
         # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
         even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
-        refined, fits = _register_sweeps(even, guess, options, gyro.without_bias(guess))
+        refined, fits = _register_sweeps(even, guess, options)
         return refined, build_map(itertools.compress(used, fits), refined, options)
     return guess, build_map(used, guess, options)
 
@@ -111,7 +104,7 @@ def has_settled(
 
 
 def _register_sweeps(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, and which of them fit it.
 
@@ -125,15 +118,15 @@ def _register_sweeps(
     """
     some = sweeps[::_VALIDATED]
     # Sweeps agree where their errors, which add up over two seconds, are half of the largest one of a valid pose.
-    forth, fits = _register_to_map(sweeps, guess, options, gyro)
+    forth, fits = _register_to_map(sweeps, guess, options)
     quality = cross_validate(some, forth, options)
     if all(fits) and all(BLOCKS * fit.shift < options.max_error for fit in quality):
         return forth, fits
     turned, turned_fits = _register_to_map(
-        [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options, gyro.backwards()
+        [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options
     )
     found = [(forth, fits), (turned.backwards(), turned_fits[::-1]), (guess, [True] * len(fits))]
-    refined = [(_refined(sweeps, trajectory, options, gyro), used) for trajectory, used in found]
+    refined = [(_refined(sweeps, trajectory, options), used) for trajectory, used in found]
     best, quality = min(
         ((each, cross_validate(some, each[0], options)) for each in refined), key=lambda pair: mean_cost(pair[1])
     )
@@ -141,8 +134,8 @@ def _register_sweeps(
     values, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
     if values[0] < _FACING * values.sum():
         for other in with_other_speeds(sweeps, guess, directions[:, 0]):
-            trajectory, used = _register_to_map(sweeps, other, options, gyro)
-            trajectory = _refined(sweeps, trajectory, options, gyro)
+            trajectory, used = _register_to_map(sweeps, other, options)
+            trajectory = _refined(sweeps, trajectory, options)
             fits_of_other = cross_validate(some, trajectory, options)
             # Among leaves one of several fits a little better at random.
             if is_worse(fits_of_other, quality):
@@ -150,18 +143,16 @@ def _register_sweeps(
     return best
 
 
-def _refined(
-    sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection, gyro: Gyro
-) -> SplineTrajectory:
+def _refined(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SplineTrajectory:
     """The trajectory after some batch passes, so that it can be compared with others."""
     for _ in range(_COMPARED_AFTER):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options, gyro)
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         trajectory = solve(trajectory, equations, options)
     return trajectory
 
 
 def _register_to_map(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, and which of them fit it.
 
@@ -175,22 +166,22 @@ def _register_to_map(
     first = sweeps[:_FIRST_SWEEPS]
     ends, trajectory = np.array([sweep.end for sweep in first]), guess.copy()
     for _ in range(2):
-        trajectory, fits = _register_in_order(first, trajectory, options, gyro)
+        trajectory, fits = _register_in_order(first, trajectory, options)
         # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
         known = [] if all(fits) else first[: len(first) // 2]
         for _ in range(_MAX_BATCH_PASSES if known else 2):
-            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
+            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options)
             before, trajectory = trajectory, solve(trajectory, equations, options)
             if known and has_settled(options, before, trajectory, ends, MAX_REMAINING):
                 break
     middle = len(first) // 2
     guess = _continued(trajectory, guess, first[-1].end)
-    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, gyro, known)
+    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, known)
     return trajectory, [True] * middle + fits
 
 
 def _register_in_order(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro, known: Sequence[Sweep] = ()
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, known: Sequence[Sweep] = ()
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, each registered to the map of those before it, and which of them fit this map.
 
@@ -210,7 +201,6 @@ def _register_in_order(
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
-        rates = _rates_of(estimate, start, stop, gyro)
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
             moved = estimate.part(start, stop).copy()
@@ -218,7 +208,6 @@ def _register_in_order(
                 sweep,
                 instants.relative_to(start),
                 instants.weights(),
-                rates,
                 moved,
                 prior,
                 surfels.tables,
@@ -241,15 +230,6 @@ def _register_in_order(
             surfels.insert(world_rays(before, estimate))
         all_fit.append(fits)
     return estimate, all_fit
-
-
-def _rates_of(trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro) -> AngularRates:
-    """The rates on which no other control points act than those from `start` to `stop`."""
-    begin = trajectory.start + (start + ORDER - 1) * trajectory.step
-    end = trajectory.start + (stop - ORDER + 1) * trajectory.step
-    part = gyro.between(begin, end)
-    instants = trajectory.locate(part.times).relative_to(start)
-    return AngularRates(part.rates, instants, gyro.noise**-2)
 
 
 def _continuations(

@@ -14,8 +14,8 @@ import numpy as np
 
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.backends import POINTS
 from rover_pipeline.odometry.registration.cross_validation import BLOCK, world_rays
+from rover_pipeline.odometry.registration.first_guess import POINTS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Edge of the cells, m: larger than the noise of ranges, smaller than posts and gaps. Tuned: by hand.

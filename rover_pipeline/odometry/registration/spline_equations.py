@@ -122,8 +122,6 @@ def add_smoothness(trajectory: SplineTrajectory, information: float, start: int,
 def add_rates(trajectory: SplineTrajectory, gyro: AngularRates, equations: SplineEquations) -> None:
     """Adds measured angular velocities."""
     rates, instants, information = gyro
-    if len(rates) == 0:
-        return
     step = trajectory.step
     _, _, _, _, avel = evaluate_spline(trajectory, instants)
     matrix, right, weights = np.zeros((len(rates), 6, 6)), np.zeros((len(rates), 6)), np.empty((len(rates), 4))
@@ -143,7 +141,6 @@ def register_sweep(
     sweep: Sweep,
     instants: Instants,
     basis: np.ndarray,
-    gyro: AngularRates,
     trajectory: SplineTrajectory,
     prior: np.ndarray,
     tables: SurfelTables,
@@ -155,7 +152,7 @@ def register_sweep(
     Args:
         instants: of the C columns of the sweep.
         basis: f8 (C, 4), weights of the four control points that act on each column.
-        trajectory: the M control points that act on the sweep or on its rates.
+        trajectory: the M control points that act on the sweep.
         prior: f8 (6 K, 6 K), information matrix of the first K control points about where they are.
         noise: standard deviation of a range, metres.
         jerk: expected of the motion, m/s3 and rad/s3.
@@ -183,7 +180,6 @@ def register_sweep(
         # Third differences of the first K control points are part of the prior already.
         third = jerk * (step * step * step)
         add_smoothness(trajectory, 1 / (third * third), max(0, known - 3), equations)
-        add_rates(trajectory, gyro, equations)
         information[:] = 0.0
         for m in range(count):
             for k in range(min(4, m + 1)):

@@ -1,4 +1,4 @@
-"""Odometry by ouster-sdk, for comparison. The library takes long to import, so it has this module of its own."""
+"""Odometry by ouster-sdk, for comparison."""
 
 from __future__ import annotations
 
@@ -18,17 +18,13 @@ class OusterOdometry:
         self._number = 0
         self._start: float | None = None
 
-    def register(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Pose at the last column of a sweep, in the frame of the first pose; f8 (4, 4).
+    def poses(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Poses at every column of a sweep, in the frame of the first pose; f8 (column, 4, 4).
 
         Args:
             ranges: u2 (beam, column), mm, staggered.
             times: f8, seconds, of which the first one is that of the first column.
         """
-        return self.poses(ranges, times)[-1]
-
-    def poses(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Poses at every column of a sweep, f8 (column, 4, 4). Arguments as for `register`."""
         columns = self._info.format.columns_per_frame
         period = 1 / self._info.format.fps
         if self._start is None:
