@@ -28,8 +28,8 @@ _SWEEPS = 60
 #: Up to so many numbers, and so many times, Python is not slower than loading Numba, which takes half a second.
 #: Schedule.
 _FEW, _OFTEN = 64, 20_000
-#: Up to so many multiplications NumPy is not slower than the call of a kernel; nor with few rows, each of so many.
-#: Schedule.
+#: Up to so many multiplications NumPy is not slower than loading a kernel; nor with few rows, each of so many, than
+#: calling it. Schedule.
 _SMALL, _THIN, _WIDE = 16_384, 4, 4
 
 
@@ -46,9 +46,13 @@ class _Kernel:
     def compiled(self) -> Any:
         return load("rover_pipeline.numerics.compiled:compiled")(self.function)
 
+    @property
+    def is_loaded(self) -> bool:
+        return "compiled" in self.__dict__
+
     def __call__(self, *arrays: np.ndarray) -> Any:
         few = sum(each.size for each in arrays) <= _FEW and all(each.size and each.dtype == "f8" for each in arrays)
-        if not few or not self.left or "compiled" in self.__dict__:
+        if not few or not self.left or self.is_loaded:
             return self.compiled(*arrays)
         self.left -= 1
         lists = [each.tolist() for each in arrays]
@@ -174,7 +178,7 @@ def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """The product of real matrices by NumPy, in the order of the index; None where a kernel is faster."""
     rows, inner, columns = *left.shape[-2:], right.shape[-1]
     with np.errstate(all="ignore"):
-        if inner and max(left.size * columns, right.size * rows) <= _SMALL:
+        if inner and not _multiply.is_loaded and max(left.size * columns, right.size * rows) <= _SMALL:
             terms = np.multiply(left[..., None], right[..., None, :, :], dtype="f8")
             return np.add.accumulate(terms, axis=-2)[..., -1, :] + 0.0  # no sum of a kernel is -0
         if 0 < inner <= _THIN and columns >= _WIDE:
