@@ -65,12 +65,11 @@ class Matches(NamedTuple):
 
 
 @compiled
-def _row_of(x: float, y: float, z: float, size: float, slots: np.ndarray) -> int:
-    """Row of the voxel of one size that a point of the world lies in; -1 where there is none.
+def _row_of(key: int, slots: np.ndarray) -> int:
+    """Row of the voxel with a key; -1 where there is none.
 
     It is no `inlined` function: that would count references to the table at each call.
     """
-    key = surfel_key(x, y, z, size)
     slot = find_slot(slots, key)
     return int(slots[slot, 1]) if slots[slot, 0] == key else -1
 
@@ -160,31 +159,31 @@ def match_points(
     sizes, all_slots, all_planes = tables
     levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
     values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
-    world, left, found = np.empty((_AT_ONCE, 3)), np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE, np.int64)
+    world, left, found = np.empty((3, _AT_ONCE)), np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
     for start in range(0, len(points), _AT_ONCE * stride):
         count = 0
         for n in range(start, min(start + _AT_ONCE * stride, len(points)), stride):
             c = column[n]
             x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
             for i in range(3):
-                world[count, i] = pos[c, i] + rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
-            left[count] = count
+                world[i, count] = pos[c, i] + rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
+            left[count] = n
             count += 1
         # One size after the other: to take an array out of a tuple means to count references to it. And first the rows
         # of all points, and then their planes: so the processor can wait for many of them at once.
         for level in range(len(sizes)):
             slots, p, size = all_slots[level], all_planes[level], sizes[level]
             for i in range(count):
-                k = left[i]
-                found[i] = _row_of(world[k, 0], world[k, 1], world[k, 2], size, slots)
+                found[i] = surfel_key(world[0, i], world[1, i], world[2, i], size)
+            for i in range(count):
+                found[i] = _row_of(found[i], slots)
             before, count = count, 0
             for i in range(before):
-                k, row = left[i], found[i]
-                left[count] = k
+                n, row, wx, wy, wz = left[i], found[i], world[0, i], world[1, i], world[2, i]
+                left[count], world[0, count], world[1, count], world[2, count] = n, wx, wy, wz
                 count += 1
                 if row < 0 or p[row, IS_PLANE] <= 0 or p[row, EXTENT] < extent * size:
                     continue
-                n, wx, wy, wz = start + k * stride, world[k, 0], world[k, 1], world[k, 2]
                 c = column[n]
                 nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
                 distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
