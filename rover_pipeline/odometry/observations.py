@@ -114,12 +114,16 @@ class Sweep(NamedTuple):
         return self._replace(points=points, column=column, held_out=self.held_out.one_a_voxel(size))
 
 
+@compiled
 def _raised(points: np.ndarray, angle: float) -> np.ndarray:
     """Points, f4 (N, 3), of beams that are raised by an angle, rad."""
-    x, y, z = points.astype("f8").T
-    level = np.maximum(np.hypot(x, y), 1e-9)
-    along = np.cos(angle) - np.sin(angle) * z / level
-    return np.stack([along * x, along * y, np.cos(angle) * z + np.sin(angle) * level], axis=1).astype("f4")
+    out, sine, cosine = np.empty(points.shape, np.float32), math.sin(angle), math.cos(angle)
+    for n in range(len(points)):
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        level = max(math.hypot(x, y), 1e-9)
+        along = cosine - sine * z / level
+        out[n, 0], out[n, 1], out[n, 2] = along * x, along * y, cosine * z + sine * level
+    return out
 
 
 class _Pixels(NamedTuple):

@@ -119,9 +119,11 @@ class SweepReader:
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def register(self, start: int, stop: int, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, SurfelMap]:
+    def register(
+        self, start: int, stop: int, gyro: Gyro = NO_GYRO, sizes: tuple[float, ...] = ()
+    ) -> tuple[SplineTrajectory, SurfelMap]:
         """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
-        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro)
+        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro, sizes)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
@@ -159,7 +161,9 @@ class Registration:
             yield Segment(start, stop, trajectory, SurfelMap.of_planes(self.store.get(f"thin-{number}")))
 
     def _register(self, start: int, stop: int) -> SplineTrajectory:
-        trajectory, surfels = self.reader.register(start, stop)
+        # Other segments are merged with this one by the two finest levels; a single segment needs no map.
+        sizes = self.reader.options.voxels[:2] if len(self.ranges) > 1 else ()
+        trajectory, surfels = self.reader.register(start, stop, sizes=sizes)
         self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.thin().planes())
         return trajectory
 

@@ -55,6 +55,7 @@ def register(
     options: OdometrySection,
     metadata: str,
     gyro: Gyro = NO_GYRO,
+    sizes: tuple[float, ...] = (),
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
@@ -62,6 +63,7 @@ def register(
         sweeps: with the scans they are from, if any; None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
         metadata: `lidar.json`.
+        sizes: of the voxels of the map, m, finest first.
     """
     backend = make_backend(options, metadata)
     used: list[Sweep] = []
@@ -78,7 +80,7 @@ def register(
     # The knots of all segments of a recording are on one grid, so that segments can be joined.
     begin = np.floor(begin / options.knots) * options.knots
     if not used:
-        return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(options.voxels)
+        return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(sizes)
     instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, options.jerk)
@@ -87,8 +89,8 @@ def register(
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
         even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
         refined, fits = _register_sweeps(even, guess, options, gyro.without_bias(guess))
-        return refined, build_map(itertools.compress(used, fits), refined, options)
-    return guess, build_map(used, guess, options)
+        return refined, build_map(itertools.compress(used, fits), refined, sizes)
+    return guess, build_map(used, guess, sizes)
 
 
 def batch_passes(options: OdometrySection) -> int:
