@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -220,6 +221,37 @@ def _project(ranges: np.ndarray, pixels: _Pixels, min_mm: float, max_mm: float) 
             columns[count] = pixels.number[n]
             count += 1
     return points[:count].copy(), columns[:count].copy()
+
+
+def packed(sweeps: Sequence[Sweep | None]) -> list[np.ndarray]:
+    """Sweeps as a few arrays, of which `unpacked` makes them again."""
+    used = [each for each in sweeps if each]
+    parts = [part for each in used for part in (Points(each.points, each.column), each.held_out)]
+    counts = [(len(each.points), len(each.held_out.points)) if each else (-1, 0) for each in sweeps]
+    points, column = (np.concatenate(arrays) for arrays in zip(NO_POINTS, *parts, strict=True))
+    return [
+        points,
+        column,
+        np.array([each.times for each in used]),
+        np.array([each.end for each in used]),
+        np.array(counts),
+    ]
+
+
+def unpacked(arrays: Sequence[np.ndarray]) -> list[Sweep | None]:
+    """The sweeps of `packed` arrays."""
+    points, column, times, ends, counts = arrays
+    sweeps: list[Sweep | None] = []
+    start, instants = 0, iter(zip(times, ends, strict=True))
+    for count, held_out in counts.tolist():
+        if count < 0:
+            sweeps.append(None)
+            continue
+        middle, stop = start + count, start + count + held_out
+        others = Points(points[middle:stop], column[middle:stop])
+        sweeps.append(Sweep(points[start:middle], column[start:middle], *next(instants), others))
+        start = stop
+    return sweeps
 
 
 def one_in(count: int, wanted: int, density: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.clouds import Scan, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
 #: Smallest number of planes in common with which two segments are connected. Tuned: by hand.
 _MIN_PLANES = 30
+#: Sweeps that are kept together. Schedule.
+_KEPT = 32
 
 
 def split(ts: np.ndarray, length: float, overlap: float, gaps: Iterable[int] = ()) -> list[tuple[int, int]]:
@@ -85,6 +88,7 @@ class SweepReader:
         own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
         others: lidars beside this one, whose sweeps contribute to the batch.
+        kept: where sweeps are kept that have been read, which is faster than to select their points again.
     """
 
     recording: Recording
@@ -96,6 +100,20 @@ class SweepReader:
     own: tuple[OwnRegion, ...] = ()
     density: int = 1
     others: tuple[OtherLidar, ...] = ()
+    kept: Exchange | None = None
+
+    def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
+        """The sweeps of `read`, in order."""
+        for first in range(start, stop, _KEPT):
+            last, found = min(first + _KEPT, stop), None
+            key = f"sweeps-{self.density}-{first}-{last}"
+            with suppress(FileNotFoundError):
+                found = unpacked(self.kept.get(key)) if self.kept else None
+            if found is None:
+                found = [sweep for sweep, _ in self.read(first, last)]
+                if self.kept:
+                    self.kept.put(key, packed(found))
+            yield from found
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
         """Sweeps with the scans they are from; None for those that are not valid or have too few points.

@@ -105,8 +105,9 @@ def normal_equations(
         matrix, right, _, found = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, weights)
         if other:
             matrix, right, found = other.of_main(matrix, right, rot, found)
-        add_poses(matrix, right, instants.first, instants.weights(), equations)
-        add_vectors(found.cross, instants.first, instants.weights(), nuisance.cross)
+        basis = instants.weights()
+        add_poses(matrix, right, instants.first, basis, equations)
+        add_vectors(found.cross, instants.first, basis, nuisance.cross)
         nuisance.information[:] += found.information
         nuisance.right[:] += found.right
         ranges.append(instants.control_range())

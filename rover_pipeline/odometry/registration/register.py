@@ -262,10 +262,11 @@ def _continuations(
     The lidar keeps its velocity at the instant `end`. If the sweep does not fit then, the lidar moves as the guess does
     from there on, which knows of jolts, but is easily lost among leaves.
     """
-    here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
-    rotation = linear.matmul(here.rot[0], there.rot[0].T)
+    here = estimate.at(np.array([end]))
     since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
     yield here.pos + since * here.vel, linear.matmul(here.rot, exp(since * here.avel))
+    there = guess.at(np.array([end]))
+    rotation = linear.matmul(here.rot[0], there.rot[0].T)
     yield here.pos + linear.matmul(guess.pos[new] - there.pos, rotation.T), linear.matmul(rotation, guess.rot[new])
 
 
