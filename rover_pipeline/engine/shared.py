@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,6 +73,13 @@ class Exchange:
         with self._path(key).open("wb") as file:
             for array in (np.array(len(arrays)), *arrays):
                 np.save(file, array)
+
+    def once(self, key: str, make: Callable[[], Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """The arrays under a key, which the first who asks for them makes."""
+        with suppress(FileNotFoundError, RoverError):  # who was killed has left a part of them
+            return self.get(key)
+        self.put(key, arrays := list(make()))
+        return arrays
 
     def get(self, key: str) -> list[np.ndarray]:
         """The arrays under a key, in their order.

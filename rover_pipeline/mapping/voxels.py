@@ -23,8 +23,6 @@ from rover_pipeline.numerics.voxel_table import (
 _UNITS = 1024
 #: Slots of a new table, which grows. Schedule.
 _FIRST_SLOTS = 1 << 14
-#: Points that are looked up at once. Schedule.
-_AT_ONCE = 256
 
 
 class Cloud(NamedTuple):
@@ -155,39 +153,23 @@ def _add_points(
     limit = len(table) * 3 // 5
     last, slot = EMPTY, 0
     scale = 1.0 / edge
-    number, words = np.empty(_AT_ONCE, np.int64), np.empty((_AT_ONCE, 4), np.int64)
-    # The slots of some points are looked up first, and then added to: so the processor can wait for many at once.
-    for first in range(start, len(points), _AT_ONCE):
-        count = 0
-        for n in range(first, min(first + _AT_ONCE, len(points))):
-            if points[n, 0] != points[n, 0]:  # no return
-                continue
-            x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
-            i, j, k = math.floor(x), math.floor(y), math.floor(z)
-            number[count], words[count, 0] = n, voxel_key(i, j, k)
-            words[count, 1] = (1 << 32) | int(rfl[n])
-            words[count, 2] = (int((x - i) * _UNITS) << 32) | int((y - j) * _UNITS)
-            words[count, 3] = int((z - k) * _UNITS)
-            count += 1
-        added = count
-        for n in range(count):
-            key = words[n, 0]
-            if key != last:  # neighbours in a beam are mostly in the same voxel
-                slot = find_slot(table, key)
-                if table[slot, 0] == EMPTY:
-                    if used >= limit:
-                        added = n
-                        break
-                    table[slot, 0] = key
-                    used += 1
-                last = key
-            words[n, 0] = slot
-        for n in range(added):
-            slot_of = words[n, 0]
-            for part in range(1, 4):
-                table[slot_of, part] += words[n, part]
-        if added < count:
-            return int(number[added]), used
+    for n in range(start, len(points)):
+        if points[n, 0] != points[n, 0]:  # no return
+            continue
+        x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
+        i, j, k = math.floor(x), math.floor(y), math.floor(z)
+        key = voxel_key(i, j, k)
+        if key != last:  # neighbours in a beam are mostly in the same voxel
+            slot = find_slot(table, key)
+            if table[slot, 0] == EMPTY:
+                if used >= limit:
+                    return n, used
+                table[slot, 0] = key
+                used += 1
+            last = key
+        table[slot, 1] += (1 << 32) | int(rfl[n])
+        table[slot, 2] += (int((x - i) * _UNITS) << 32) | int((y - j) * _UNITS)
+        table[slot, 3] += int((z - k) * _UNITS)
     return len(points), used
 
 

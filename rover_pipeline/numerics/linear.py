@@ -46,13 +46,9 @@ class _Kernel:
     def compiled(self) -> Any:
         return load("rover_pipeline.numerics.compiled:compiled")(self.function)
 
-    @property
-    def is_loaded(self) -> bool:
-        return "compiled" in self.__dict__
-
     def __call__(self, *arrays: np.ndarray) -> Any:
         few = sum(each.size for each in arrays) <= _FEW and all(each.size and each.dtype == "f8" for each in arrays)
-        if not few or not self.left or self.is_loaded:
+        if not few or not self.left or "compiled" in self.__dict__:
             return self.compiled(*arrays)
         self.left -= 1
         lists = [each.tolist() for each in arrays]
@@ -177,8 +173,9 @@ def _product(a: np.ndarray, b: np.ndarray) -> Any:
 def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """The product of real matrices by NumPy, in the order of the index; None where a kernel is faster."""
     rows, inner, columns = *left.shape[-2:], right.shape[-1]
+    small = max(left.size * columns, right.size * rows) <= _SMALL and "compiled" not in _multiply.__dict__
     with np.errstate(all="ignore"):
-        if inner and not _multiply.is_loaded and max(left.size * columns, right.size * rows) <= _SMALL:
+        if inner and small:
             terms = np.multiply(left[..., None], right[..., None, :, :], dtype="f8")
             return np.add.accumulate(terms, axis=-2)[..., -1, :] + 0.0  # no sum of a kernel is -0
         if 0 < inner <= _THIN and columns >= _WIDE:

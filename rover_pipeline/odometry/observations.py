@@ -224,34 +224,20 @@ def _project(ranges: np.ndarray, pixels: _Pixels, min_mm: float, max_mm: float) 
 
 
 def packed(sweeps: Sequence[Sweep | None]) -> list[np.ndarray]:
-    """Sweeps as a few arrays, of which `unpacked` makes them again."""
-    used = [each for each in sweeps if each]
-    parts = [part for each in used for part in (Points(each.points, each.column), each.held_out)]
-    counts = [(len(each.points), len(each.held_out.points)) if each else (-1, 0) for each in sweeps]
-    points, column = (np.concatenate(arrays) for arrays in zip(NO_POINTS, *parts, strict=True))
-    return [
-        points,
-        column,
-        np.array([each.times for each in used]),
-        np.array([each.end for each in used]),
-        np.array(counts),
-    ]
+    """Sweeps as a few arrays, of which `unpacked` makes them again. None is one without points."""
+    times = next((np.zeros_like(each.times) for each in sweeps if each), np.zeros(0))
+    filled = [each or Sweep(*NO_POINTS, times, 0.0) for each in sweeps]
+    points, column = zip(*(part for each in filled for part in (each[:2], each.held_out)), strict=True)
+    numbers = np.array([each.times for each in filled]), np.array([each.end for each in filled])
+    return [np.concatenate(points), np.concatenate(column), np.cumsum([len(part) for part in points]), *numbers]
 
 
 def unpacked(arrays: Sequence[np.ndarray]) -> list[Sweep | None]:
     """The sweeps of `packed` arrays."""
-    points, column, times, ends, counts = arrays
-    sweeps: list[Sweep | None] = []
-    start, instants = 0, iter(zip(times, ends, strict=True))
-    for count, held_out in counts.tolist():
-        if count < 0:
-            sweeps.append(None)
-            continue
-        middle, stop = start + count, start + count + held_out
-        others = Points(points[middle:stop], column[middle:stop])
-        sweeps.append(Sweep(points[start:middle], column[start:middle], *next(instants), others))
-        start = stop
-    return sweeps
+    points, column, stops, times, ends = arrays
+    parts = list(map(Points, np.split(points, stops[:-1]), np.split(column, stops[:-1])))
+    rows = zip(parts[::2], times, ends, parts[1::2], strict=True)
+    return [Sweep(*own, *instants, held_out) if len(own.points) else None for own, *instants, held_out in rows]
 
 
 def one_in(count: int, wanted: int, density: int) -> int:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -105,15 +104,12 @@ class SweepReader:
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
         """The sweeps of `read`, in order."""
         for first in range(start, stop, _KEPT):
-            last, found = min(first + _KEPT, stop), None
-            key = f"sweeps-{self.density}-{first}-{last}"
-            with suppress(FileNotFoundError):
-                found = unpacked(self.kept.get(key)) if self.kept else None
-            if found is None:
-                found = [sweep for sweep, _ in self.read(first, last)]
-                if self.kept:
-                    self.kept.put(key, packed(found))
-            yield from found
+            last = min(first + _KEPT, stop)
+            key, make = f"sweeps-{self.density}-{first}-{last}", partial(self._packed, first, last)
+            yield from unpacked(self.kept.once(key, make) if self.kept else make())
+
+    def _packed(self, start: int, stop: int) -> list[np.ndarray]:
+        return packed([sweep for sweep, _ in self.read(start, stop)])
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
         """Sweeps with the scans they are from; None for those that are not valid or have too few points.
@@ -136,12 +132,6 @@ class SweepReader:
         """First and last instant of some sweeps, seconds."""
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
-
-    def register(
-        self, start: int, stop: int, gyro: Gyro = NO_GYRO, sizes: tuple[float, ...] = ()
-    ) -> tuple[SplineTrajectory, SurfelMap]:
-        """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
-        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro, sizes)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
@@ -180,9 +170,10 @@ class Registration:
 
     def _register(self, start: int, stop: int) -> SplineTrajectory:
         # Other segments are merged with this one by the two finest levels; a single segment needs no map.
-        sizes = self.reader.options.voxels[:2] if len(self.ranges) > 1 else ()
-        trajectory, surfels = self.reader.register(start, stop, sizes=sizes)
-        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.thin().planes())
+        reader, options = self.reader, self.reader.options
+        sizes, ends = options.voxels[:2] if len(self.ranges) > 1 else (), reader.times[start:stop]
+        trajectory, surfels = register(reader.read(start, stop), ends, options, reader.metadata, sizes=sizes)
+        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.planes())
         return trajectory
 
 

@@ -54,10 +54,10 @@ def test_a_beam_that_turns_through_leaves_draws_no_plane_and_beams_on_a_floor_do
         assert len(level.planes()) > 3 * len(fan_level.planes())
 
 
-def test_a_thinned_map_has_the_same_planes() -> None:
-    surfels = SurfelMap((0.25, 0.5, 1.0))
+def test_a_map_of_planes_alone_has_the_same_planes() -> None:
+    surfels = SurfelMap((0.25, 0.5))
     surfels.insert(seen(wall(np.random.default_rng(2), 20_000)))
-    thin = surfels.thin()
+    thin = SurfelMap.of_planes(surfels.planes())
     assert [level.size for level in thin.levels] == [0.25, 0.5]
     np.testing.assert_array_equal(thin.centres, surfels.centres)
 

@@ -10,15 +10,12 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul, solve
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.spline import ORDER
 
 #: Unknowns of a control point: a position and a rotation. Layout.
 _SIZE = 6
-#: Control points whose factors are held at once. Schedule.
-_CONTROLS = 1024
 #: Standard deviation of the scale of ranges: data sheets of rotating lidars allow a bias of 3 cm, here at 20 m. Neither
 #: the map nor the motion shows it, because both grow with it (a consider parameter; S. F. Schmidt, 1966).
 #: Noise: data sheets of rotating lidars.
@@ -96,55 +93,30 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
         band: f8 (24, 6 M), the matrix in lower banded form, which may be overwritten.
     """
     count = band.shape[1] // _SIZE
-    lower = cholesky_banded(band, overwrite=True).T.reshape(count, _SIZE, ORDER * _SIZE)
+    lower = cholesky_banded(band, overwrite=True)
     # The blocks of a column take the place of those of the factor, which nothing after them needs.
-    inverse = lower.reshape(count, ORDER, _SIZE, _SIZE)
+    inverse = lower.T.reshape(count, ORDER, _SIZE, _SIZE)
     rows, columns = np.indices((_SIZE, _SIZE))
-    for start in reversed(range(0, count, _CONTROLS)):
-        part = lower[start : start + _CONTROLS]
-        # Of each column of the factor: its diagonal block, and those of the next control points below it.
-        roots = inv(np.where(rows >= columns, part[:, columns, np.maximum(rows - columns, 0)], 0.0))
-        below = [matmul(part[:, columns, _SIZE * k + rows - columns], roots) for k in range(1, ORDER)]
-        _invert(inverse, start, np.stack(below, axis=1), matmul(np.swapaxes(roots, 1, 2), roots))
+    for m in range(count - 1, -1, -1):
+        # Column m of the factor: its diagonal block, and those of the next control points below it.
+        diagonal = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
+        root = inv(diagonal)
+        below = range(1, min(ORDER, count - m))
+        ratios = [matmul(lower[_SIZE * k + rows - columns, m * _SIZE + columns], root) for k in below]
+        for k in below:
+            # Entry (m + k, m) of the inverse, from those of the control points after m.
+            inverse[m, k] = -sum(
+                (matmul(_block(inverse, m + k, m + other), ratio) for other, ratio in enumerate(ratios, 1)),
+                start=np.zeros((_SIZE, _SIZE)),
+            )
+        block = matmul(root.T, root) - sum(
+            (matmul(ratio.T, inverse[m, k]) for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
+        )
+        # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
+        inverse[m, 0] = (block + block.T) / 2
     return inverse
 
 
-@compiled
-def _invert(inverse: np.ndarray, start: int, ratios: np.ndarray, squares: np.ndarray) -> None:
-    """Makes blocks of the inverse from number `start` on of those after them.
-
-    Args:
-        inverse: f8 (M, 4, 6, 6), see `_inverse_blocks`.
-        ratios: f8 (N, 3, 6, 6), blocks below the diagonal of the factor, times the inverse of the diagonal one.
-        squares: f8 (N, 6, 6), of these inverses.
-    """
-    block = np.empty((_SIZE, _SIZE))
-    for n in range(len(ratios) - 1, -1, -1):
-        m = start + n
-        below = range(1, min(ORDER, len(inverse) - m))
-        for k in below:
-            # Entry (m + k, m) of the inverse, from those of the control points after m.
-            for i in range(_SIZE):
-                for j in range(_SIZE):
-                    total = 0.0
-                    for other in below:
-                        term = 0.0
-                        for e in range(_SIZE):
-                            low, high = min(k, other), max(k, other)
-                            row, column = (i, e) if k >= other else (e, i)
-                            term += inverse[m + low, high - low, row, column] * ratios[n, other - 1, e, j]
-                        total += term
-                    inverse[m, k, i, j] = -total
-        for i in range(_SIZE):
-            for j in range(_SIZE):
-                total = 0.0
-                for k in below:
-                    term = 0.0
-                    for e in range(_SIZE):
-                        term += ratios[n, k - 1, e, i] * inverse[m, k, e, j]
-                    total += term
-                block[i, j] = squares[n, i, j] - total
-        # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
-        for i in range(_SIZE):
-            for j in range(_SIZE):
-                inverse[m, 0, i, j] = (block[i, j] + block[j, i]) / 2
+def _block(inverse: np.ndarray, row: int, column: int) -> np.ndarray:
+    """Block (row, column) of the symmetric inverse."""
+    return inverse[column, row - column] if row >= column else inverse[row, column - row].T
