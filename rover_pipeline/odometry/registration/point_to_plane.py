@@ -66,7 +66,7 @@ class Matches(NamedTuple):
 
 @compiled
 def _row_of(key: int, slots: np.ndarray) -> int:
-    """Row of the voxel with a key; -1 where there is none. Inlined, it would count references to the table each time."""
+    """Row of the voxel with a key; -1 where there is none. Inlined, it would count references to the table."""
     slot = find_slot(slots, key)
     return int(slots[slot, 1]) if slots[slot, 0] == key else -1
 
