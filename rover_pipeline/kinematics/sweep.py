@@ -26,8 +26,6 @@ PARTS = 64
 #: Periods of the lidar above which the time between two states is a gap. When one sweep is missing, the motion of a
 #: walker in between cannot be known. Tuned: by hand.
 MAX_GAP_PERIODS = 1.5
-#: Sweeps whose poses are computed at once, which takes little longer than those of one. Schedule.
-_SWEEPS = 16
 
 
 class SweepMotion:
@@ -98,9 +96,9 @@ class SweepMotion:
         Before the first state of the trajectory, after the last one and in gaps, the lidar is assumed to keep the
         acceleration and the angular velocity of the sweep's own state. A walker is then half a centimetre away at most.
         """
-        first = number - number % _SWEEPS
+        first = number - number % 16  # the poses of so many sweeps take little longer than those of one
         if (block := self._block) is None or block[0] != first:
-            self._block = block = first, self._nodes(slice(first, first + _SWEEPS))
+            self._block = block = first, self._nodes(slice(first, first + 16))
         return block[1].select(number - first)
 
     def _nodes(self, part: slice) -> Poses:

@@ -21,7 +21,7 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.odometry.clouds import Scan, ScanReader, is_same
+from rover_pipeline.odometry.clouds import BLOCK, Scan, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
 #: Smallest number of planes in common with which two segments are connected. Tuned: by hand.
 _MIN_PLANES = 30
-#: Sweeps that are kept together. Schedule.
-_KEPT = 32
 
 
 def split(ts: np.ndarray, length: float, overlap: float, gaps: Iterable[int] = ()) -> list[tuple[int, int]]:
@@ -103,8 +101,8 @@ class SweepReader:
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
         """The sweeps of `read`, in order."""
-        for first in range(start, stop, _KEPT):
-            last = min(first + _KEPT, stop)
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
             key, make = f"sweeps-{self.density}-{first}-{last}", partial(self._packed, first, last)
             yield from unpacked(self.kept.once(key, make) if self.kept else make())
 

@@ -34,8 +34,6 @@ SCALE = 2.0
 #: farther, in standard deviations, say nothing about the noise. Tuned: by hand.
 THICK = 3.0
 _CUT_OFF = THICK * THICK
-#: Points whose planes are looked up at once, which stay in the processor's cache. Schedule.
-_AT_ONCE = 512
 #: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
 #: bad as a point without a plane. Tuned: by hand.
 GATE = 0.05
@@ -156,10 +154,11 @@ def match_points(
     sizes, all_slots, all_planes = tables
     levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
     values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
-    world, left, found = np.empty((3, _AT_ONCE)), np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
-    for start in range(0, len(points), _AT_ONCE * stride):
+    block = 512  # points that stay in the processor's cache
+    world, left, found = np.empty((3, block)), np.empty(block, np.int64), np.empty(block, np.int64)
+    for start in range(0, len(points), block * stride):
         count = 0
-        for n in range(start, min(start + _AT_ONCE * stride, len(points)), stride):
+        for n in range(start, min(start + block * stride, len(points)), stride):
             c = column[n]
             x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
             for i in range(3):
