@@ -41,6 +41,10 @@ def test_arrays_are_made_once_and_again_where_whoever_made_them_was_killed(tmp_p
     assert [store.once("first", make)[1].tolist() for _ in range(2)] == [[0, 1]] * 2
 
 
+def arrays_of(sweep: Sweep | None) -> list[np.ndarray]:
+    return [] if sweep is None else [np.asarray(each) for each in (*sweep[:4], *sweep.held_out)]
+
+
 def test_sweeps_that_were_kept_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
 
@@ -53,6 +57,5 @@ def test_sweeps_that_were_kept_are_the_same_to_the_last_bit(tmp_path: Path) -> N
         store.put(str(number), packed(block))
         for before, after in zip(block, unpacked(store.get(str(number))), strict=True):
             assert (before is None) == (after is None)
-            if before and after:
-                both = zip((*before[:4], *before.held_out), (*after[:4], *after.held_out), strict=True)
-                assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() and a.dtype == b.dtype for a, b in both)
+            for one, other in zip(arrays_of(before), arrays_of(after), strict=True):
+                assert one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
