@@ -237,7 +237,7 @@ def unpacked(arrays: Sequence[np.ndarray]) -> list[Sweep | None]:
     points, column, stops, times, ends = arrays
     parts = list(map(Points, np.split(points, stops[:-1]), np.split(column, stops[:-1])))
     rows = zip(parts[::2], times, ends, parts[1::2], strict=True)
-    return [Sweep(*own, *instants, held_out) if len(own.points) else None for own, *instants, held_out in rows]
+    return [Sweep(*own, instants, end, held_out) if len(own.points) else None for own, instants, end, held_out in rows]
 
 
 def one_in(count: int, wanted: int, density: int) -> int:
