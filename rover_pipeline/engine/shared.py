@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -70,7 +70,16 @@ class Exchange:
 
     def put(self, key: str, arrays: Sequence[np.ndarray]) -> None:
         """Keep arrays under a key, which is also a file name. Only one function may put under a key."""
-        np.savez(self._path(key), *arrays)
+        with self._path(key).open("wb") as file:
+            for array in (np.array(len(arrays)), *arrays):
+                np.save(file, array)
+
+    def once(self, key: str, make: Callable[[], Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """The arrays under a key, which the first who asks for them makes."""
+        with suppress(FileNotFoundError, RoverError):  # who was killed has left a part of them
+            return self.get(key)
+        self.put(key, arrays := list(make()))
+        return arrays
 
     def get(self, key: str) -> list[np.ndarray]:
         """The arrays under a key, in their order.
@@ -80,10 +89,10 @@ class Exchange:
             RoverError: the file cannot be read back.
         """
         try:
-            with opened_file(self._path(key)) as file, np.load(file) as arrays:
-                return [arrays[name] for name in arrays.files]
-        except (BadZipFile, EOFError, ValueError) as error:
+            with opened_file(self._path(key)) as file:
+                return [np.load(file) for _ in range(int(np.load(file)))]
+        except (EOFError, ValueError) as error:
             raise RoverError(f"{self._path(key)}: cannot be read back ({error}); run the same command again") from error
 
     def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.npz"
+        return self.folder / f"{key}.npy"

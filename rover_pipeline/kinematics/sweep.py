@@ -45,11 +45,12 @@ class SweepMotion:
         self.trajectory, self.begin, self.period = trajectory, begin, period
         self.interval = interval or period
         self._delays = begin + period * np.arange(parts + 1) / parts
+        self._block: tuple[int, Poses] | None = None
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:
         """The same motion in another world frame, (3, 3) other-from-world, with the same origin."""
         motion = copy(self)
-        motion.trajectory = self.trajectory.rotated(rotation)
+        motion.trajectory, motion._block = self.trajectory.rotated(rotation), None
         return motion
 
     def beside(self, ts: np.ndarray, mount: Mount, begin: float, duration: float, period: float) -> SweepMotion:
@@ -95,13 +96,22 @@ class SweepMotion:
         Before the first state of the trajectory, after the last one and in gaps, the lidar is assumed to keep the
         acceleration and the angular velocity of the sweep's own state. A walker is then half a centimetre away at most.
         """
-        states, stamp = self.trajectory.states.select(number), self.trajectory.ts[number]
-        poses, known = self.trajectory.at(stamp + self._delays)
-        since = self._delays[~known, None]
-        if len(since):
-            poses.pos[~known] = states.pos + states.vel * since + states.acc * since**2 / 2
-            poses.rot[~known] = matmul(states.rot, exp(since * states.avel))
-        return Poses(poses.rot, poses.pos)
+        first = number - number % 16  # the poses of so many sweeps take little longer than those of one
+        if (block := self._block) is None or block[0] != first:
+            self._block = block = first, self._nodes(slice(first, first + 16))
+        return block[1].select(number - first)
+
+    def _nodes(self, part: slice) -> Poses:
+        """The same of some sweeps, (sweep, part + 1, ...); NaN for those without a valid state."""
+        states, stamps = self.trajectory.states.select(part), self.trajectory.ts[part]
+        poses, known = self.trajectory.at((stamps[:, None] + self._delays).ravel())
+        pos, rot = poses.pos.reshape(len(stamps), -1, 3), poses.rot.reshape(len(stamps), -1, 3, 3)
+        sweep, delay = np.nonzero(~known.reshape(len(stamps), -1) & self.trajectory.valid[part, None])
+        if len(sweep):
+            since, own = self._delays[delay, None], states.select(sweep)
+            pos[sweep, delay] = own.pos + own.vel * since + own.acc * since**2 / 2
+            rot[sweep, delay] = matmul(own.rot, exp(since * own.avel))
+        return Poses(rot, pos)
 
     def _between(self, nodes: Poses, count: int) -> Poses:
         """Poses at the columns, on straight lines between those at the nodes."""

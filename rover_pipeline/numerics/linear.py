@@ -28,8 +28,8 @@ _SWEEPS = 60
 #: Up to so many numbers, and so many times, Python is not slower than loading Numba, which takes half a second.
 #: Schedule.
 _FEW, _OFTEN = 64, 20_000
-#: Up to so many multiplications NumPy is not slower than the call of a kernel; nor with few rows, each of so many.
-#: Schedule.
+#: Up to so many multiplications NumPy is not slower than loading a kernel; nor with few rows, each of so many, than
+#: calling it. Schedule.
 _SMALL, _THIN, _WIDE = 16_384, 4, 4
 
 
@@ -173,8 +173,9 @@ def _product(a: np.ndarray, b: np.ndarray) -> Any:
 def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """The product of real matrices by NumPy, in the order of the index; None where a kernel is faster."""
     rows, inner, columns = *left.shape[-2:], right.shape[-1]
+    small = max(left.size * columns, right.size * rows) <= _SMALL and "compiled" not in _multiply.__dict__
     with np.errstate(all="ignore"):
-        if inner and max(left.size * columns, right.size * rows) <= _SMALL:
+        if inner and small:
             terms = np.multiply(left[..., None], right[..., None, :, :], dtype="f8")
             return np.add.accumulate(terms, axis=-2)[..., -1, :] + 0.0  # no sum of a kernel is -0
         if 0 < inner <= _THIN and columns >= _WIDE:

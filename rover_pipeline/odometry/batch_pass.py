@@ -42,7 +42,7 @@ class BatchPass:
         reader = self.reader
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
         maps = TwoMaps(reader.options, len(reader.times))
-        for number, sweep in enumerate(reader.read(start, stop), start):
+        for number, sweep in enumerate(reader.sweeps(start, stop), start):
             if sweep:
                 maps.insert(number, world_rays(self._corrected(sweep), trajectory), fit=False)
         for other in self._others():
@@ -67,7 +67,7 @@ class BatchPass:
         begin, end = reader.span(start, stop)
         low, trajectory = self.trajectory.window(begin, end)
         sweeps = (
-            (number, sweep and self._corrected(sweep)) for number, sweep in enumerate(reader.read(start, stop), start)
+            (number, sweep and self._corrected(sweep)) for number, sweep in enumerate(reader.sweeps(start, stop), start)
         )
         fits: list[SweepFit] = []
         fitted = self._evaluated(sweeps, trajectory, maps, self.errors, fits)

@@ -17,8 +17,8 @@ from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, P
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.self_returns import outside
 
-#: Sweeps that are read at once. Schedule.
-_BLOCK = 8
+#: Sweeps that are read at once, and kept together. Schedule.
+BLOCK = 16
 
 
 class Cloud(NamedTuple):
@@ -59,8 +59,8 @@ class ScanReader:
 
     def scans(self, start: int, stop: int) -> Iterator[Scan]:
         """The sweeps `start:stop` in order."""
-        for first in range(start, stop, _BLOCK):
-            last = min(first + _BLOCK, stop)
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
             if "xyz" not in self.recording.arguments:
                 images = self.recording.read("rng", first, last)
                 yield from images

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -114,12 +115,16 @@ class Sweep(NamedTuple):
         return self._replace(points=points, column=column, held_out=self.held_out.one_a_voxel(size))
 
 
+@compiled
 def _raised(points: np.ndarray, angle: float) -> np.ndarray:
     """Points, f4 (N, 3), of beams that are raised by an angle, rad."""
-    x, y, z = points.astype("f8").T
-    level = np.maximum(np.hypot(x, y), 1e-9)
-    along = np.cos(angle) - np.sin(angle) * z / level
-    return np.stack([along * x, along * y, np.cos(angle) * z + np.sin(angle) * level], axis=1).astype("f4")
+    out, sine, cosine = np.empty(points.shape, np.float32), math.sin(angle), math.cos(angle)
+    for n in range(len(points)):
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        level = max(math.hypot(x, y), 1e-9)
+        along = cosine - sine * z / level
+        out[n, 0], out[n, 1], out[n, 2] = along * x, along * y, cosine * z + sine * level
+    return out
 
 
 class _Pixels(NamedTuple):
@@ -216,6 +221,23 @@ def _project(ranges: np.ndarray, pixels: _Pixels, min_mm: float, max_mm: float) 
             columns[count] = pixels.number[n]
             count += 1
     return points[:count].copy(), columns[:count].copy()
+
+
+def packed(sweeps: Sequence[Sweep | None]) -> list[np.ndarray]:
+    """Sweeps as a few arrays, of which `unpacked` makes them again. None is one without points."""
+    times = next((np.zeros_like(each.times) for each in sweeps if each), np.zeros(0))
+    filled = [each or Sweep(*NO_POINTS, times, 0.0) for each in sweeps]
+    points, column = zip(*(part for each in filled for part in (each[:2], each.held_out)), strict=True)
+    numbers = np.array([each.times for each in filled]), np.array([each.end for each in filled])
+    return [np.concatenate(points), np.concatenate(column), np.cumsum([len(part) for part in points]), *numbers]
+
+
+def unpacked(arrays: Sequence[np.ndarray]) -> list[Sweep | None]:
+    """The sweeps of `packed` arrays."""
+    points, column, stops, times, ends = arrays
+    parts = list(map(Points, np.split(points, stops[:-1]), np.split(column, stops[:-1])))
+    rows = zip(parts[::2], times, ends, parts[1::2], strict=True)
+    return [Sweep(*own, instants, end, held_out) if len(own.points) else None for own, instants, end, held_out in rows]
 
 
 def one_in(count: int, wanted: int, density: int) -> int:

@@ -226,7 +226,7 @@ def _stretches(
             frames = range(other.frames[chosen].min(), other.frames[chosen].max() + 1)
             yield (
                 list(other.reader.select(chosen[::2].tolist())),
-                build_map(main.select(frames), trajectory, main.options),
+                build_map(main.select(frames), trajectory, main.options.voxels),
             )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,10 +21,10 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.odometry.clouds import ScanReader, is_same
+from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
@@ -85,6 +85,7 @@ class SweepReader:
         own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
         others: lidars beside this one, whose sweeps contribute to the batch.
+        kept: where sweeps are kept that have been read, which is faster than to select their points again.
     """
 
     recording: Recording
@@ -96,6 +97,17 @@ class SweepReader:
     own: tuple[OwnRegion, ...] = ()
     density: int = 1
     others: tuple[OtherLidar, ...] = ()
+    kept: Exchange | None = None
+
+    def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
+        """The sweeps of `read`, in order."""
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            key, make = f"sweeps-{self.density}-{first}-{last}", partial(self._packed, first, last)
+            yield from unpacked(self.kept.once(key, make) if self.kept else make())
+
+    def _packed(self, start: int, stop: int) -> list[np.ndarray]:
+        return packed(list(self.read(start, stop)))
 
     def read(self, start: int, stop: int) -> Iterator[Sweep | None]:
         """Sweeps; None for those that are not valid or have too few points.
@@ -118,10 +130,6 @@ class SweepReader:
         """First and last instant of some sweeps, seconds."""
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
-
-    def register(self, start: int, stop: int) -> tuple[SplineTrajectory, SurfelMap]:
-        """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
-        return register(self.read(start, stop), self.times[start:stop], self.options)
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
@@ -159,8 +167,11 @@ class Registration:
             yield Segment(start, stop, trajectory, SurfelMap.of_planes(self.store.get(f"thin-{number}")))
 
     def _register(self, start: int, stop: int) -> SplineTrajectory:
-        trajectory, surfels = self.reader.register(start, stop)
-        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.thin().planes())
+        # Other segments are merged with this one by the two finest levels; a single segment needs no map.
+        reader, options = self.reader, self.reader.options
+        sizes, ends = options.voxels[:2] if len(self.ranges) > 1 else (), reader.times[start:stop]
+        trajectory, surfels = register(reader.read(start, stop), ends, options, sizes)
+        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.planes())
         return trajectory
 
 

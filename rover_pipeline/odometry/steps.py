@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ def odom(
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
     beside, left_out = other_lidars(recording, reader, config, origin)
-    refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    with recording.exchange() as kept:
+        refined = refine_in_batch(replace(reader, kept=kept), trajectory, ranges, imu, beside)
     batch, left_out = refined.batch, {**left_out, **refined.left_out}
     if refined.dropped:
         imu = imu.without(refined.dropped, chosen)

@@ -56,21 +56,6 @@ class SurfelLevel:
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 
-    def planes_only(self) -> SurfelLevel:
-        """The voxels that have a plane, without their sums."""
-        chosen = np.flatnonzero(self.voxels.planes[: self.count, IS_PLANE])
-        return self.of_planes(self.size, self.voxels.keys[chosen], self.voxels.planes[chosen])
-
-    @staticmethod
-    def of_planes(size: float, keys: np.ndarray, planes: np.ndarray) -> SurfelLevel:
-        """The voxels with some keys, i8 (N,), and planes, f8 (N, columns)."""
-        thin = SurfelLevel(size)
-        thin.count = len(keys)
-        slots = empty_table(1 << int(np.ceil(np.log2(2 * len(keys) + 2))), 2)
-        fill_slots(slots, keys)
-        thin.voxels = VoxelArrays(slots, keys, np.zeros((0, SUMS)), planes)
-        return thin
-
     def _reserve(self, count: int) -> None:
         """Make room for `count` voxels in a hash table that is half full at most."""
         if count <= len(self.voxels.keys):
@@ -113,26 +98,22 @@ class SurfelMap:
         for level, keys, values in zip(self.levels, sums[::2], sums[1::2], strict=True):
             level.add(keys, values)
 
-    def thin(self) -> SurfelMap:
-        """The planes of the two finest levels only. It takes much less memory, but nothing can be added to it."""
-        thin = SurfelMap(())
-        thin.levels = [level.planes_only() for level in self.levels[:2]]
-        return thin
-
     def planes(self) -> list[np.ndarray]:
-        """Size, keys and planes of each level in turn, from which `of_planes` makes the thin map again."""
-        return [
-            array[: level.count] if array.ndim else array
-            for level in self.levels
-            for array in (np.array(level.size), level.voxels.keys, level.voxels.planes)
-        ]
+        """Size, keys and planes of each level in turn, of the voxels that have a plane; see `of_planes`."""
+        arrays = []
+        for level in self.levels:
+            chosen = np.flatnonzero(level.voxels.planes[: level.count, IS_PLANE])
+            arrays += [np.array(level.size), level.voxels.keys[chosen], level.voxels.planes[chosen]]
+        return arrays
 
     @staticmethod
     def of_planes(arrays: Sequence[np.ndarray]) -> SurfelMap:
-        """The thin map of the `planes` of another one."""
-        thin = SurfelMap(())
-        for size, keys, planes in zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True):
-            thin.levels.append(SurfelLevel.of_planes(float(size), keys, planes))
+        """The map of the `planes` of another one. It takes much less memory, but nothing can be added to it."""
+        thin = SurfelMap(tuple(map(float, arrays[::3])))
+        for level, keys, planes in zip(thin.levels, arrays[1::3], arrays[2::3], strict=True):
+            slots = empty_table(1 << int(np.ceil(np.log2(2 * len(keys) + 2))), 2)
+            fill_slots(slots, keys)
+            level.count, level.voxels = len(keys), VoxelArrays(slots, keys, np.zeros((0, SUMS)), planes)
         return thin
 
     @property

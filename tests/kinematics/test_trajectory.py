@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import interpolate_rotation
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
@@ -104,3 +105,22 @@ def test_the_motion_is_not_known_from_a_single_state_or_none() -> None:
         state = build(PRESETS["indoor"], 0).motion.at(np.arange(count) * 1.0)
         found, known = Trajectory(np.arange(count) * 1.0, State(*state), np.ones(count)).at(np.zeros(2), IDENTITY)
         assert not known.any() and np.isnan(found.pos).all()
+
+
+def test_the_poses_of_a_sweep_follow_from_the_trajectory_alone_also_beside_invalid_states_and_gaps() -> None:
+    whole = recorded("outdoor", 5.0)
+    valid, kept = np.ones(50), np.r_[0:30, 33:50]
+    valid[[3, 16, 17, 40]] = 0
+    states = whole.states.select(kept)
+    states.pos[np.flatnonzero(kept == 16)] = np.nan
+    motion = SweepMotion(Trajectory(whole.ts[kept], states, valid[kept], max_gap=0.15), -0.1, 0.1)
+    since = np.linspace(-0.1, 0.0, 65)[:, None]
+    for number in np.random.default_rng(0).permutation(np.flatnonzero(motion.trajectory.valid)).tolist():
+        own, poses = motion.trajectory.states.select(number), motion.nodes(number)
+        state, known = motion.trajectory.at(motion.trajectory.ts[number] + since[:, 0])
+        assert np.array_equal(poses.pos[known], state.pos[known]) and np.array_equal(poses.rot[known], state.rot[known])
+        onward = own.pos + own.vel * since + own.acc * since**2 / 2
+        np.testing.assert_allclose(poses.pos[~known], onward[~known], atol=1e-9)
+        turned = own.rot @ Rotation.from_rotvec(since * own.avel).as_matrix()
+        np.testing.assert_allclose(poses.rot[~known], turned[~known], atol=1e-9)
+        assert known.sum() < 2 or known.all() or number in (0, 4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rover_pipeline.odometry.registration.point_terms import PointWeights
+from rover_pipeline.odometry.registration.point_to_plane import match_points
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import FITTED, IS_PLANE
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -54,12 +56,31 @@ def test_a_beam_that_turns_through_leaves_draws_no_plane_and_beams_on_a_floor_do
         assert len(level.planes()) > 3 * len(fan_level.planes())
 
 
-def test_a_thinned_map_has_the_same_planes() -> None:
-    surfels = SurfelMap((0.25, 0.5, 1.0))
+def test_a_map_of_planes_alone_has_the_same_planes() -> None:
+    surfels = SurfelMap((0.25, 0.5))
     surfels.insert(seen(wall(np.random.default_rng(2), 20_000)))
-    thin = surfels.thin()
+    thin = SurfelMap.of_planes(surfels.planes())
     assert [level.size for level in thin.levels] == [0.25, 0.5]
     np.testing.assert_array_equal(thin.centres, surfels.centres)
+
+
+def test_the_plane_of_a_point_does_not_depend_on_the_points_around_it() -> None:
+    rng = np.random.default_rng(6)
+    surfels = SurfelMap((0.25, 0.5, 1.0))
+    surfels.insert(seen(wall(rng, 20_000)))
+    points = (wall(rng, 1300) + rng.normal(0, 0.05, (1300, 3))).astype("f4")
+    column, pos, rot = np.arange(1300, dtype="i4"), np.zeros((1300, 3)), np.tile(np.eye(3), (1300, 1, 1))
+    for stride in (1, 3):
+        weights = PointWeights(0.1, 0.01, 2.0, stride, 3.0, 0.0, np.array([1.0, 0.5, 0.2]))
+        together = match_points(points, column, pos, rot, surfels.tables, weights)
+        assert len({*together.number[:, 1]}) > 1 and together.fit[0] == len(points[::stride])
+        alone = [
+            match_points(points[n : n + 1], column[:1], pos, rot, surfels.tables, weights)
+            for n in range(0, 1300, stride)
+        ]
+        np.testing.assert_array_equal(together.values, np.concatenate([each.values for each in alone]))
+        planes = together.planes[together.number[:, 2]]
+        np.testing.assert_array_equal(planes, np.concatenate([each.planes for each in alone]))
 
 
 def test_the_sums_do_not_depend_on_the_size_of_the_blocks_that_are_inserted() -> None:

@@ -147,7 +147,7 @@ def test_parts_of_the_odometry_have_the_same_bytes_from_slurm_jobs_of_which_one_
     env |= {**slurm, DASK_VARIABLE: json.dumps(dask)}
     running = odom(trace, env)
     try:
-        wait_until(lambda: running.poll() is not None or list(trace.glob(".partial/**/thin-*.npz")), 180)
+        wait_until(lambda: running.poll() is not None or list(trace.glob(".partial/**/thin-*")), 180)
         at_work = jobs(slurm, "running")
         assert running.poll() is None and at_work, running.communicate()[1]
         subprocess.run(["scancel", "--full", "--signal=KILL", at_work[0]], env={**os.environ, **slurm}, check=True)

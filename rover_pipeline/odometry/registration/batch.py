@@ -50,10 +50,10 @@ _DEPTH, _MAX_DEPTH = 1.0, 4.0
 ELEVATION_DEGREES, _MEAN_DEGREES = 0.1, 0.01
 
 
-def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
-    """The map of sweeps whose trajectory is known."""
-    surfels = SurfelMap(options.voxels)
-    for sweep in sweeps:
+def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, sizes: tuple[float, ...]) -> SurfelMap:
+    """The map of sweeps whose trajectory is known; sizes: of its voxels, m, finest first. None: a map of nothing."""
+    surfels = SurfelMap(sizes)
+    for sweep in sweeps if sizes else ():
         surfels.insert(world_rays(sweep, trajectory))
     return surfels
 
@@ -104,8 +104,9 @@ def normal_equations(
         matrix, right, _, found = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, weights)
         if other:
             matrix, right, found = other.of_main(matrix, right, rot, found)
-        add_poses(matrix, right, instants.first, instants.weights(), equations)
-        add_vectors(found.cross, instants.first, instants.weights(), nuisance.cross)
+        basis = instants.weights()
+        add_poses(matrix, right, instants.first, basis, equations)
+        add_vectors(found.cross, instants.first, basis, nuisance.cross)
         nuisance.information[:] += found.information
         nuisance.right[:] += found.right
         ranges.append(instants.control_range())

@@ -27,7 +27,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     pose_equations,
     single_bodies,
 )
-from rover_pipeline.odometry.registration.transforms import transform_rays, turned
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -183,7 +183,7 @@ def evaluate(
     if brief:
         return fit
     # What the sweep's own pose adds to all its points is no error of a surface.
-    there = poses[0] + move[:3], turned(poses[1], exp(move[None, 3:])[0])
+    there = poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0])
     pairs = match_points(*sweep.evaluated, *there, others.tables, weights).fit[1:]
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide

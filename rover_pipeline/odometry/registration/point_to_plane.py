@@ -63,17 +63,10 @@ class Matches(NamedTuple):
 
 
 @compiled
-def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray, extent: float) -> int:
-    """Row of the plane in the voxel of one size that a point of the world lies in; -1 where there is none.
-
-    It is no `inlined` function: that would count references to the tables at each call.
-    """
-    key = surfel_key(x, y, z, size)
+def _row_of(key: int, slots: np.ndarray) -> int:
+    """Row of the voxel with a key; -1 where there is none. Inlined, it would count references to the table."""
     slot = find_slot(slots, key)
-    row = slots[slot, 1]
-    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0 or planes[row, EXTENT] < extent * size:
-        return -1
-    return int(row)
+    return int(slots[slot, 1]) if slots[slot, 0] == key else -1
 
 
 @compiled
@@ -161,34 +154,49 @@ def match_points(
     sizes, all_slots, all_planes = tables
     levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
     values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
-    # One size after the other: to take an array out of a tuple means to count references to it.
-    for level in range(len(sizes)):
-        slots, p = all_slots[level], all_planes[level]
-        for n in range(0, len(points), stride):
-            if levels[n] >= 0:
-                continue
+    block = 512  # points that stay in the processor's cache
+    world, left, found = np.empty((3, block)), np.empty(block, np.int64), np.empty(block, np.int64)
+    for start in range(0, len(points), block * stride):
+        count = 0
+        for n in range(start, min(start + block * stride, len(points)), stride):
             c = column[n]
             x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-            wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
-            wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
-            wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
-            row = _plane_of(wx, wy, wz, sizes[level], slots, p, extent)
-            if row < 0:
-                continue
-            nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
-            distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
-            toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
-            thickness = p[row, THICKNESS]
-            deeper = 0.0
-            if len(depth) > 0 and thickness > noise:
-                along = toward / max(math.sqrt(x * x + y * y + z * z), 1e-9)
-                deeper = math.sqrt(thickness * thickness - noise * noise) * (along - p[row, FACING])
-                distance -= depth[level] * deeper
-            if abs(distance) < gate or abs(distance) < thick * thickness:
-                variance = noise * noise + thickness * thickness
-                levels[n], rows[n] = level, row
-                values[n, 0], values[n, 1], values[n, 2] = distance, variance, deeper
-                values[n, 3] = (distance if toward > 0 else -distance) / math.sqrt(variance)
+            for i in range(3):
+                world[i, count] = pos[c, i] + rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
+            left[count] = n
+            count += 1
+        # One size after the other: to take an array out of a tuple means to count references to it. And first the rows
+        # of all points, and then their planes: so the processor can wait for many of them at once.
+        for level in range(len(sizes)):
+            slots, p, size = all_slots[level], all_planes[level], sizes[level]
+            for i in range(count):
+                found[i] = surfel_key(world[0, i], world[1, i], world[2, i], size)
+            for i in range(count):
+                found[i] = _row_of(found[i], slots)
+            before, count = count, 0
+            for i in range(before):
+                n, row, wx, wy, wz = left[i], found[i], world[0, i], world[1, i], world[2, i]
+                left[count], world[0, count], world[1, count], world[2, count] = n, wx, wy, wz
+                count += 1
+                if row < 0 or p[row, IS_PLANE] <= 0 or p[row, EXTENT] < extent * size:
+                    continue
+                c = column[n]
+                nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
+                distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
+                toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
+                thickness = p[row, THICKNESS]
+                deeper = 0.0
+                if len(depth) > 0 and thickness > noise:
+                    x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+                    along = toward / max(math.sqrt(x * x + y * y + z * z), 1e-9)
+                    deeper = math.sqrt(thickness * thickness - noise * noise) * (along - p[row, FACING])
+                    distance -= depth[level] * deeper
+                if abs(distance) < gate or abs(distance) < thick * thickness:
+                    variance = noise * noise + thickness * thickness
+                    levels[n], rows[n] = level, row
+                    values[n, 0], values[n, 1], values[n, 2] = distance, variance, deeper
+                    values[n, 3] = (distance if toward > 0 else -distance) / math.sqrt(variance)
+                    count -= 1
     room = 16
     while room < 2 * len(points):
         room *= 2

@@ -49,13 +49,14 @@ _FACING = 0.05
 
 
 def register(
-    sweeps: Iterable[Sweep | None], ends: np.ndarray, options: OdometrySection
+    sweeps: Iterable[Sweep | None], ends: np.ndarray, options: OdometrySection, sizes: tuple[float, ...] = ()
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
     Args:
         sweeps: None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
+        sizes: of the voxels of the map, m, finest first.
     """
     guessed = SmallGicp(options.spacing, options.voxel)
     used: list[Sweep] = []
@@ -71,7 +72,7 @@ def register(
     # The knots of all segments of a recording are on one grid, so that segments can be joined.
     begin = np.floor(begin / options.knots) * options.knots
     if not used:
-        return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(options.voxels)
+        return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(sizes)
     instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, options.jerk)
@@ -80,8 +81,8 @@ def register(
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
         even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
         refined, fits = _register_sweeps(even, guess, options)
-        return refined, build_map(itertools.compress(used, fits), refined, options)
-    return guess, build_map(used, guess, options)
+        return refined, build_map(itertools.compress(used, fits), refined, sizes)
+    return guess, build_map(used, guess, sizes)
 
 
 def batch_passes(options: OdometrySection) -> int:
@@ -240,10 +241,11 @@ def _continuations(
     The lidar keeps its velocity at the instant `end`. If the sweep does not fit then, the lidar moves as the guess does
     from there on, which knows of jolts, but is easily lost among leaves.
     """
-    here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
-    rotation = linear.matmul(here.rot[0], there.rot[0].T)
+    here = estimate.at(np.array([end]))
     since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
     yield here.pos + since * here.vel, linear.matmul(here.rot, exp(since * here.avel))
+    there = guess.at(np.array([end]))
+    rotation = linear.matmul(here.rot[0], there.rot[0].T)
     yield here.pos + linear.matmul(guess.pos[new] - there.pos, rotation.T), linear.matmul(rotation, guess.rot[new])
 
 

@@ -28,18 +28,6 @@ def transform_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, ro
     return out
 
 
-@compiled
-def turned(rot: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Rotations, f8 (C, 3, 3), times one, (3, 3). `matmul` is slower for so many."""
-    out = np.zeros((len(rot), 3, 3))
-    for c in range(len(rot)):
-        for i in range(3):
-            for j in range(3):
-                for k in range(3):
-                    out[c, i, j] += rot[c, i, k] * by[k, j]
-    return out
-
-
 @inlined
 def raised_by(x: float, y: float, z: float) -> tuple[float, float]:
     """How a point of the lidar frame moves if its beam is raised: by a number times (-x, -y), and up, m/rad."""
