@@ -130,8 +130,8 @@ def clouds_of(source: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def truth_of(source: Path) -> Truth:
     """The truth of a drive.
 
-    Where the times of its sweeps are unknown, they are counted: a sweep has the record of the INS that is nearest to it,
-    which writes one each 10 ms, so that the way between two sweeps, by its speed, takes a whole number of these.
+    Where the times of its sweeps are unknown, they are counted: a sweep has the record of the INS that is nearest to
+    it, which writes one each 10 ms, so that the way between two sweeps, by its speed, takes a whole number of these.
     """
     (poses,) = source.glob("truth_poses*.txt")
     matrices = np.loadtxt(poses).reshape(-1, 3, 4)
