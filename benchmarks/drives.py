@@ -48,6 +48,8 @@ UNITS = {
 #: What becomes better when it becomes larger; of all others the opposite is true, but lengths have no better.
 LARGER_IS_BETTER = ("valid",)
 NEITHER_IS_BETTER = ("length", "length of INS")
+#: Time between two records of such an INS, s.
+_RECORD_S = 0.01
 #: Standard deviation of the angles of such an INS, rad, which its records do not say.
 _INS_ANGLE = np.radians(0.1)
 
@@ -128,16 +130,16 @@ def clouds_of(source: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def truth_of(source: Path) -> Truth:
     """The truth of a drive.
 
-    Where the times of its sweeps are unknown, the time between two sweeps is the one with which the positions and the
-    speeds of the INS give the same length of path: KITTI's lidar takes a little longer than 0.1 s for a turn.
+    Where the times of its sweeps are unknown, they are counted: a sweep has the record of the INS that is nearest to
+    it, which writes one each 10 ms, so that the way between two sweeps, by its speed, takes a whole number of these.
     """
     (poses,) = source.glob("truth_poses*.txt")
     matrices = np.loadtxt(poses).reshape(-1, 3, 4)
     (oxts,) = source.glob("*oxts_25col.txt")
     records, stamps = np.loadtxt(oxts), source / "timestamps_ns.txt"
     speed = np.linalg.norm(records[:, [6, 7, 10]], axis=1)  # north, east and up
-    way = np.linalg.norm(np.diff(matrices[:, :, 3], axis=0), axis=1).sum()
-    period = way / ((speed[1:] + speed[:-1]) / 2).sum()
+    way = np.linalg.norm(np.diff(matrices[:, :, 3], axis=0), axis=1)
+    period = _RECORD_S * np.round(way / ((speed[1:] + speed[:-1]) / 2) / _RECORD_S).mean()
     ts = np.loadtxt(stamps) / 1e9 if stamps.exists() else 1317046450.0 + period * np.arange(len(matrices))
     return Truth(ts, matrices[:, :, 3], matrices[:, :, :3], speed, *records[:, 23:25].mean(0).tolist())
 

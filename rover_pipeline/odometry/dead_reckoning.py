@@ -11,7 +11,7 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.level import Accelerations, Level
+from rover_pipeline.odometry.level import SPAN, Accelerations, Level
 
 #: An acceleration is contradicted where it is off by more than so many deviations of the recording's windows, and by
 #: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second. Tuned: by hand.
@@ -35,9 +35,7 @@ def contradicted(
         level: up and the bias, as the accelerometer measures them over the whole trajectory.
     """
     ts, result = trajectory.ts, np.zeros(len(trajectory.ts), bool)
-    # A sensor that repeats a sample is frozen, and measures nothing.
-    repeats = np.concatenate([[False], (np.diff(acc, axis=0) == 0).all(axis=1)])
-    found = Accelerations.of(trajectory, times, np.where(repeats[:, None], np.nan, acc), rotation)
+    found = _measured(trajectory, times, acc, rotation)
     if not len(found.begin):
         return result
     sign = -1.0 if level.downward else 1.0
@@ -59,6 +57,36 @@ def contradicted(
         quiet = np.interp(ts, (found.begin + found.end) / 2, found.vibration) < _MIN_DIFFERENCE
         result |= _joined(result, quiet & (np.linalg.norm(trajectory.states.vel, axis=1) > _MOVES))
     return result
+
+
+def felt_at_rest(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """Where a trajectory stands while an accelerometer usually feels a motion, bool (frame,), for each of its states.
+
+    Neither a clock nor a mount that is wrong explains that, and no calibration is needed: at rest the force is one
+    vector, and what a rig moves in its place is felt as strongly at another time and in another direction.
+
+    Args:
+        times, acc, rotation: as for `contradicted`.
+    """
+    ts, pos = trajectory.ts, trajectory.states.pos
+    found, result = _measured(trajectory, times, acc, rotation), np.zeros(len(trajectory.ts), bool)
+    before, after = (np.searchsorted(ts, ts + half).clip(0, len(ts) - 1) for half in (-0.5, 0.5))
+    stands = np.linalg.norm(pos[after] - pos[before], axis=1) < _MOVES * np.maximum(ts[after] - ts[before], 1e-3)
+    for stretch in np.split(np.arange(len(ts)), np.flatnonzero(np.diff(stands)) + 1):
+        within = (found.begin >= ts[stretch[0]]) & (found.end <= ts[stretch[-1]])
+        if stands[stretch[0]] and within.sum() >= 2 * SPAN:
+            felt, moved = (
+                np.median(np.linalg.norm(each - np.median(each, axis=0), axis=1))
+                for each in (found.force[within], found.moved[within])
+            )
+            result[stretch] = felt > moved + _MIN_DIFFERENCE
+    return result
+
+
+def _measured(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> Accelerations:
+    """Those of an accelerometer; one that repeats a sample is frozen, and measures nothing."""
+    repeats = np.concatenate([[False], (np.diff(acc, axis=0) == 0).all(axis=1)])
+    return Accelerations.of(trajectory, times, np.where(repeats[:, None], np.nan, acc), rotation)
 
 
 def _joined(some: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh
 from rover_pipeline.numerics.robust import MAD_TO_SD
-from rover_pipeline.odometry.dead_reckoning import contradicted
+from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
 from rover_pipeline.odometry.level import Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
@@ -250,13 +250,15 @@ def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory:
     nowhere = np.zeros(len(trajectory.ts), bool)
     if samples is None or not np.isfinite(samples.acc).any():
         return nowhere
+    felt = nowhere
     try:
         mount, sigma, offset = _placed(imu, mount)
         times = samples.times + offset
+        felt = felt_at_rest(trajectory, times, samples.acc, mount.rotation)
         level = find_level(trajectory, times, samples.acc, mount, sigma)
     except ValueError:
-        return nowhere
-    return contradicted(trajectory, times, samples.acc, mount.rotation, level)
+        return felt
+    return felt | contradicted(trajectory, times, samples.acc, mount.rotation, level)
 
 
 def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:

@@ -31,7 +31,7 @@ _GRAVITY_SIGMA, _BIAS_SIGMA, _ARM_SIGMA = 0.05, 0.2, 0.3
 ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
 #: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
-_STEP, _SPAN = 0.1, 6
+_STEP, SPAN = 0.1, 6
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
 #: Tuned: by hand.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
@@ -109,7 +109,7 @@ class Accelerations(NamedTuple):
         good = np.isfinite(acc).all(axis=1) & np.isfinite(rates).all(axis=1)
         times, acc, rates = times[good], acc[good], rates[good]
         nodes = np.unique(np.floor(times / _STEP)) * _STEP
-        if len(nodes) <= _SPAN:
+        if len(nodes) <= SPAN:
             return cls(*(np.zeros((0, *shape)) for shape in ((), (), (3,), (3,), (3, 9), (), ())))
         state, known = trajectory.at(nodes, mount)
         imu = preintegrate(nodes, times, acc, rates)
@@ -122,20 +122,20 @@ class Accelerations(NamedTuple):
         )
         path = _sums(_sums(vel)[:-1] * (imu.seconds * whole)[:, None, None] + pos)
         lost = _sums(~whole)
-        chosen = lost[:-_SPAN] == lost[_SPAN:]
+        chosen = lost[:-SPAN] == lost[SPAN:]
         integrals = _second_difference(path)[chosen]
         arm = _second_difference(matmul(rot, rotation.T))[chosen]
         usual = np.median(integrals[..., 0], axis=0) if len(integrals) else 0.0
         unusual = vel[..., 0] / _STEP - usual
         squares, turning = _sums((unusual**2).sum(axis=1)), _sums(np.linalg.norm(state.avel[:-1], axis=1) * whole)
         return cls(
-            begin=nodes[:-_SPAN][chosen] + _STEP * _SPAN / 4,
-            end=nodes[_SPAN:][chosen] - _STEP * _SPAN / 4,
+            begin=nodes[:-SPAN][chosen] + _STEP * SPAN / 4,
+            end=nodes[SPAN:][chosen] - _STEP * SPAN / 4,
             moved=_second_difference(state.pos)[chosen],
             force=integrals[..., 0],
             design=np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
-            vibration=np.sqrt((squares[_SPAN:] - squares[:-_SPAN]) / _SPAN)[chosen],
-            rate=((turning[_SPAN:] - turning[:-_SPAN]) / _SPAN)[chosen],
+            vibration=np.sqrt((squares[SPAN:] - squares[:-SPAN]) / SPAN)[chosen],
+            rate=((turning[SPAN:] - turning[:-SPAN]) / SPAN)[chosen],
         )
 
     def residual(self, unknowns: np.ndarray, sign: float = 1.0) -> np.ndarray:
@@ -154,8 +154,8 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 def _second_difference(path: np.ndarray) -> np.ndarray:
     """Mean accelerations (N - span, ...) of paths (N, ...)."""
-    middle = path[_SPAN // 2 : -_SPAN // 2]
-    return np.asarray((path[:-_SPAN] - 2 * middle + path[_SPAN:]) / (_STEP * _SPAN / 2) ** 2)
+    middle = path[SPAN // 2 : -SPAN // 2]
+    return np.asarray((path[:-SPAN] - 2 * middle + path[SPAN:]) / (_STEP * SPAN / 2) ** 2)
 
 
 def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount, mount_sigma: float) -> Level:
@@ -172,9 +172,9 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
     # Two independent windows of three numbers each: biases and lever arms have priors, gravity's direction has none.
-    needed = 2 * _SPAN
+    needed = 2 * SPAN
     if len(found.moved) < needed:
-        raise ValueError(f"there are less than {(needed + _SPAN) * _STEP:.0f} s with valid poses and accelerations")
+        raise ValueError(f"there are less than {(needed + SPAN) * _STEP:.0f} s with valid poses and accelerations")
     fits = _fit(found, 1.0), _fit(found, -1.0)
     # Nearly all devices give the specific force, which points up at rest. The motion shows which ones give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
@@ -197,7 +197,7 @@ def _fit(found: Accelerations, sign: float) -> tuple[np.ndarray, np.ndarray, flo
     """Up, bias and arm, f8 (9,), their covariance, and the root mean square residual of agreeing windows, m/s2."""
     prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
     # Windows overlap, and are no independent measurements.
-    weight = np.full(len(found.moved), 1 / _SPAN)
+    weight = np.full(len(found.moved), 1 / SPAN)
     unknowns, variance, right = np.zeros(9), 1.0, found.residual(np.zeros(9), sign)
     for _ in range(_ITERATIONS):
         normal = np.einsum("k,kai,kaj->ij", weight, found.design, found.design) / variance + prior
@@ -212,5 +212,5 @@ def _fit(found: Accelerations, sign: float) -> tuple[np.ndarray, np.ndarray, flo
         residual = np.linalg.norm(found.residual(unknowns, sign), axis=1)
         # The median of the sum of three squares of deviations is 2.366.
         usual = float(np.median(residual))
-        variance, weight = max(usual**2 / 2.366, 1e-8), huber(residual, usual) / _SPAN
+        variance, weight = max(usual**2 / 2.366, 1e-8), huber(residual, usual) / SPAN
     return unknowns, inv(normal), float(np.sqrt(3 * variance))

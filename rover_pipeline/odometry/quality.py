@@ -50,7 +50,7 @@ class Quality(NamedTuple):
         disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
         structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
-            expected, or that the recording shows where this is more.
+            expected, or that sweeps show which fit where this is more.
     """
 
     inliers: np.ndarray
@@ -87,7 +87,8 @@ class Quality(NamedTuple):
         means = np.stack([_within(each, ts) for each in large.T], axis=1).reshape(-1, 6, 6)
         structure = np.array([smallest_eigenvalue(matrix) for matrix in means])
         structure[~np.isfinite(inliers)] = np.nan
-        misfit = np.array([fit.noise for fit in fits]) / max(1.0, batch.noise)
+        noise = np.array([fit.noise for fit in fits])
+        misfit = noise / _noise_of_fitting(noise, ts)
         return cls(inliers, residual, information, error, disagreement, structure, misfit)
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
@@ -101,7 +102,7 @@ class Quality(NamedTuple):
             Refusal("inliers", poor),
             Refusal("uncertain", ~(self.error <= options.max_error)),
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
-            Refusal("misfit", self.misfit > chdtri(_INDEPENDENT, FALSE_ALARM) / _INDEPENDENT, parts=True),
+            Refusal("misfit", self.misfit > _misfit_limit(), parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.stands_by_small_bodies(options, state, ts), parts=True),
             Refusal("traffic", self.glides_without_turn(options, state, ts), parts=True),
@@ -188,6 +189,29 @@ def trusted(
     starts = [*unconnected(seams), *jumps, *np.flatnonzero(np.diff(lost.astype(int)) > 0) + 1]
     valid &= largest_part(starts, valid)
     return valid & ~brief(valid, used, ts)
+
+
+def _misfit_limit() -> float:
+    """Largest `misfit` of a sweep that fits: the mean of so many independent squares, at the rate of false alarms."""
+    return float(chdtri(_INDEPENDENT, FALSE_ALARM)) / _INDEPENDENT
+
+
+def _noise_of_fitting(noise: np.ndarray, ts: np.ndarray) -> float:
+    """Variance of points' distances in sweeps that fit, relative to the expected one, 1 or more.
+
+    The lidar is as good in all sweeps as in the best second. Sweeps that fit with its noise are taken in, and those
+    that fit with the median of these, until there is no further one (forward search; A. C. Atkinson, M. Riani, Robust
+    Diagnostic Regression Analysis, 2000). The median of all sweeps is that of lost ones, where half of them are lost.
+
+    Args:
+        noise: f8 (frame,), mean squares of the sweeps, NaN where none was used; ts: f8 (frame,), seconds.
+    """
+    means = _within(noise, ts)[np.isfinite(noise)]
+    level, further = 0.0, float(means.min()) if len(means) else 0.0
+    while further > level:
+        level = max(1.0, further)
+        further = float(np.median(noise[noise <= level * _misfit_limit()]))
+    return max(1.0, further)
 
 
 def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from benchmarks.drives import DRIVES, LARGER_IS_BETTER, NEITHER_IS_BETTER, Poses, Truth, figures, load, ours
+from benchmarks.drives import DRIVES, LARGER_IS_BETTER, NEITHER_IS_BETTER, Poses, Truth, figures, load, ours, truth_of
 
 #: A figure of ours may be worse by a tenth, and by what rounding to three digits takes.
 TENTH = 1.1
@@ -48,6 +48,18 @@ def straight_drive() -> Truth:
     ts = np.arange(40) / 10
     pos = np.stack([8 * ts, np.zeros(40), np.zeros(40)], 1)
     return Truth(ts, pos, np.tile(np.eye(3), (40, 1, 1)), np.full(40, 8.0), 0.1, 0.05)
+
+
+def test_sweeps_without_times_are_dated_by_the_records_of_the_ins_and_not_by_its_drift(tmp_path: Path) -> None:
+    # A turn takes 103.33 ms, and the INS writes each 10 ms; its positions drift by 6 cm/s ahead of its speed of 8 m/s.
+    records = np.round(np.arange(22) * 0.10333 / 0.01)
+    poses = np.tile(np.eye(3, 4), (22, 1, 1))
+    poses[:, 0, 3] = (8.0 + 0.06) * 0.01 * records
+    oxts = np.zeros((22, 25))
+    oxts[:, 6] = 8.0
+    np.savetxt(tmp_path / "truth_poses.txt", poses.reshape(22, 12))
+    np.savetxt(tmp_path / "truth_oxts_25col.txt", oxts)
+    assert np.diff(truth_of(tmp_path).ts).mean() == pytest.approx(0.01 * records[-1] / 21, abs=1e-6)
 
 
 def test_poses_that_are_the_truth_have_no_error_and_a_tenth_more_is_found() -> None:

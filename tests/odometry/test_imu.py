@@ -20,7 +20,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry import steps
-from rover_pipeline.odometry.dead_reckoning import contradicted
+from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
 from rover_pipeline.odometry.level import Level, find_level
@@ -229,6 +229,36 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
     assert against(slips, every)[40:42].all() and not against(slips, every)[:30].any()
     # Beside a gap, the positions of both sides and the motion between them are what joined them, not what was seen.
     assert not against(slips, np.r_[0:35, 45:80]).any()
+
+
+def test_a_trajectory_that_stands_is_contradicted_by_an_accelerometer_that_walks_however_it_is_turned_or_late() -> None:
+    motion, samples, ts = build(PRESETS["indoor"], 0).motion, np.arange(0.0, 6.0, 0.005), np.arange(0.0, 6.0, 0.1)
+    rng = np.random.default_rng(3)
+
+    def felt(state: State, true: State, late: float = 0.0) -> np.ndarray:
+        acc = np.einsum("nji,nj->ni", true.rot, true.acc + np.array([0.0, 0.0, GRAVITY])) + rng.normal(
+            0, 0.5, (1200, 3)
+        )
+        turned = exp(np.array([[0.1, 0.05, 1.5]]))[0]
+        trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED)
+        return felt_at_rest(trajectory, samples + late, acc @ turned, np.eye(3))
+
+    def sways(times: np.ndarray, metres: float) -> State:
+        # Once a second, as a hand does.
+        turn, along, none = 2 * np.pi * times[:, None], np.array([[1.0, 0.0, 0.0]]), np.zeros((len(times), 3))
+        return State(
+            pos=metres * np.sin(turn) * along, rot=np.tile(np.eye(3), (len(times), 1, 1)),
+            vel=metres * 2 * np.pi * np.cos(turn) * along, acc=-metres * (2 * np.pi) ** 2 * np.sin(turn) * along,
+            avel=none,
+        )  # fmt: skip
+
+    walk = motion.at(samples + 2.0)
+    assert felt(sways(ts, 0.0), walk).all() and felt(sways(ts, 0.002), walk, late=0.2).all()
+    assert not felt(motion.at(ts + 2.0), walk).any(), "a trajectory that walks as well"
+    assert not felt(sways(ts, 0.0), sways(samples, 0.0)).any(), "at rest there is noise only"
+    assert not felt(sways(ts, 0.02), sways(samples, 0.02), late=0.2).any(), "a hand that holds the rig"
+    # A clock that is late makes the end of a stand look like a motion.
+    assert not felt(motion.at(np.maximum(ts - 4.0, 0.0)), motion.at(np.maximum(samples - 3.7, 0.0))).any()
 
 
 def test_an_accelerometer_that_feels_nothing_contradicts_buses_that_set_off_in_most_of_a_recording() -> None:

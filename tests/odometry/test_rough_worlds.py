@@ -16,7 +16,15 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_POINTS, Points, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality, Refusal, _disagreement, as_measured, trusted, unbridged
+from rover_pipeline.odometry.quality import (
+    Quality,
+    Refusal,
+    _disagreement,
+    _noise_of_fitting,
+    as_measured,
+    trusted,
+    unbridged,
+)
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
 from rover_pipeline.odometry.registration.cross_validation import (
@@ -254,6 +262,17 @@ def test_held_out_points_disagree_by_what_their_own_noise_does_not_explain() -> 
     assert not disagreement[:10].any(), "leaves move each sweep by 5 mm, which is the noise of its points"
     # Over two seconds, errors of four maps add up; a quarter of the squares is noise.
     np.testing.assert_allclose(disagreement[30:], 2 * 0.005 * np.sqrt(0.75))
+
+
+def test_a_trajectory_that_is_lost_for_most_of_a_recording_is_no_measure_of_its_noise() -> None:
+    rng, ts = np.random.default_rng(2), 0.1 * np.arange(60)
+    fits, lost = 1.2 + 0.1 * rng.normal(size=60), np.arange(60) >= 20
+    assert _noise_of_fitting(fits, ts) == np.median(fits), "a lidar with more noise than its data sheet says"
+    assert _noise_of_fitting(np.where(lost, 3.0 * fits, fits), ts) == np.median(fits[:20])
+    # A place that is rough in many degrees is no other lidar.
+    rough = np.linspace(1.2, 2.4, 60)
+    assert _noise_of_fitting(rough, ts) == np.median(rough)
+    assert _noise_of_fitting(np.where(lost, np.nan, 0.3 * fits), ts) == 1 == _noise_of_fitting(np.full(60, np.nan), ts)
 
 
 def test_of_a_trajectory_that_is_lost_in_between_only_the_longer_side_is_trusted() -> None:
