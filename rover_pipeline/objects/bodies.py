@@ -14,6 +14,7 @@ from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
 from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion
 from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.radar.options import VelocitySection
 
 #: Standard deviations of the expected middle of a body in one pass after the other, m. Headings say which sides were
 #: seen, and these where the body heads, so both are estimated in turn. The first motion is that of what is seen, which
@@ -22,7 +23,7 @@ from rover_pipeline.objects.tuning import TUNING
 _MATCH_SDS = (2.0, 0.7, TUNING.match_sd)
 #: Logarithm of the ratio of two likelihoods from which one length is preferred: strong evidence.
 #: Physics: Kass and Raftery, Bayes factors, JASA 1995.
-_BAYES_FACTOR = 3.0
+BAYES_FACTOR = 3.0
 #: Hidden lengths that are tried, m: up to the difference between a car and what is seen of one in a narrow gap.
 #: Tuned: synthetic cars behind gaps.
 _HIDDEN_M = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -42,7 +43,6 @@ class Body(NamedTuple):
         extent: f8 (3,), length, width and height, m.
         vel_sd: f8 (N,), standard deviation of a horizontal component of the velocity, m/s.
         measured: bool (N,), whether the sweep has a cluster of it.
-        moving: share of its points whose places were seen to be free.
         way: m, largest distance between two of its places, less what their uncertainty explains.
         clusters: number of clusters.
         likelihood: logarithm of the probability density of what was measured of it.
@@ -56,7 +56,6 @@ class Body(NamedTuple):
     extent: np.ndarray
     vel_sd: np.ndarray
     measured: np.ndarray
-    moving: float
     way: float
     clusters: int
     likelihood: float
@@ -126,10 +125,10 @@ def _length_and_motion(clusters: Clusters, times: np.ndarray, radial: Measuremen
     fits: list[_Fit] = []
     for hidden in _HIDDEN_M:
         fits.append(_fitted(clusters, times, radial, step, hidden))
-        if fits[-1].motion.likelihood < max(fit.motion.likelihood for fit in fits) - _BAYES_FACTOR:
+        if fits[-1].motion.likelihood < max(fit.motion.likelihood for fit in fits) - BAYES_FACTOR:
             break
     likelihood = np.array([fit.motion.likelihood for fit in fits])
-    if likelihood.max() < likelihood[0] + _BAYES_FACTOR:
+    if likelihood.max() < likelihood[0] + BAYES_FACTOR:
         return first  # one end was seen all the time, from which no length follows
     weight = np.exp(likelihood - likelihood.max())
     mean = float(likelihood.max() + np.log(weight.mean()))
@@ -220,7 +219,6 @@ def _body(
         extent=np.array([*size, height]),
         vel_sd=np.sqrt(np.maximum(motion.cov[:, 2, 2] + motion.cov[:, 3, 3], 0) / 2),
         measured=np.isin(sweep, clusters.frame),
-        moving=float(np.average(clusters.moving, weights=clusters.points)),
         way=max(0.0, way - 3 * float(np.median(spread))),
         clusters=len(clusters.time),
         likelihood=motion.likelihood,
@@ -262,8 +260,8 @@ def _averaged(time: np.ndarray, values: np.ndarray, width: float = 0.5) -> np.nd
 #: Differences of more standard deviations are those of another body, or of something that stands.
 #: Noise: normal distribution, 99.7 %.
 _GATE = 3.0
-#: Standard deviation of the direction of a point of a radar with some antennas, rad. Tuned: by hand.
-_AZIMUTH_SD = 0.05
+#: Standard deviation of the sine of the azimuth of a point, as `_radar_velocity` takes it by default.
+_AZIMUTH_SD = VelocitySection().azimuth_error
 
 
 class Echoes(NamedTuple):
@@ -330,7 +328,7 @@ class Echoes(NamedTuple):
         part = slice(np.searchsorted(self.time, times[0]), np.searchsorted(self.time, times[-1], side="right"))
         time, place, direction = self.time[part], self.place[part], self.direction[part]
         speed, distance = self.speed[part], self.distance[part]
-        near = body.near(times, time, place, 2 * TUNING.surface_m + _AZIMUTH_SD * distance)
+        near = body.near(times, time, place, 2 * TUNING.surface_m + _GATE * _AZIMUTH_SD * distance)
         vel = np.column_stack([np.interp(time, times, body.vel[:, axis]) for axis in range(2)])
         expected = np.einsum("ni,ni->n", vel, direction)
         # The multiple of the ambiguity is that which is nearest to the lidar's estimate.

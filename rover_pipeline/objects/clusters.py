@@ -94,8 +94,7 @@ def votes(points: np.ndarray, looks: list[Look], view: View) -> np.ndarray:
 def labels(counts: np.ndarray) -> np.ndarray:
     """STANDING, UNKNOWN or MOVING for each point, u1 (N,), from its votes, (N, 2)."""
     free, same = counts.astype("i4").T
-    moving = (free >= TUNING.min_looks) & (free > 2 * same)
-    return np.where(moving, MOVING, np.where(same >= np.maximum(1, free), STANDING, UNKNOWN)).astype("u1")
+    return np.where(free > 2 * same, MOVING, np.where(same >= np.maximum(1, free), STANDING, UNKNOWN)).astype("u1")
 
 
 @compiled
@@ -180,7 +179,6 @@ class Clusters(NamedTuple):
             measured, s after `time`; NaN where there are fewer.
         floor, top: f4 (C,), z of the ground and of the highest point, m.
         points: i4 (C,), number of points.
-        moving: f4 (C,), share of the points whose places were seen to be free.
         lidar: f4 (C, 2), where the lidar was, m.
     """
 
@@ -193,13 +191,12 @@ class Clusters(NamedTuple):
     floor: np.ndarray
     top: np.ndarray
     points: np.ndarray
-    moving: np.ndarray
     lidar: np.ndarray
 
     @staticmethod
     def none() -> Clusters:
-        shapes = [(), (), (OUTLINE, 2), (OUTLINE,), (OUTLINE,), (SAMPLE, 3), (), (), (), (), (2,)]
-        types = ["i4", "f8", "f4", "f4", "?", "f4", "f4", "f4", "i4", "f4", "f4"]
+        shapes = [(), (), (OUTLINE, 2), (OUTLINE,), (OUTLINE,), (SAMPLE, 3), (), (), (), (2,)]
+        types = ["i4", "f8", "f4", "f4", "?", "f4", "f4", "f4", "i4", "f4"]
         return Clusters(*(np.zeros((0, *shape), dtype) for shape, dtype in zip(shapes, types, strict=True)))
 
     @staticmethod
@@ -261,7 +258,6 @@ def _merged(clusters: Clusters) -> Clusters:
         floor=np.array([matmul(weights, clusters.floor)], "f4"),
         top=clusters.top.max(keepdims=True),
         points=clusters.points.sum(keepdims=True),
-        moving=np.array([matmul(weights, clusters.moving)], "f4"),
         lidar=clusters.lidar[:1],
     )
 
@@ -331,9 +327,12 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
         step: angle between neighbouring columns, rad.
     """
     loose = points.select(points.label != STANDING)
-    number = _components(loose.xyz[:, :2], loose.label == MOVING, lidar[:2], step)
+    moves = loose.label == MOVING
+    number = _components(loose.xyz[:, :2], moves, lidar[:2], step)
+    share = np.bincount(number + 1, moves) / np.maximum(np.bincount(number + 1), 1)
+    number[share[number + 1] < TUNING.moving_share] = -1
     found = _described(loose, number, frame, lidar, min_points)
-    return found.select((found.moving >= TUNING.majority) & (found.size <= _MAX_SIZE_M))
+    return found.select(found.size <= _MAX_SIZE_M)
 
 
 def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
@@ -450,6 +449,5 @@ def _described(points: Points, number: np.ndarray, frame: int, lidar: np.ndarray
         floor=np.array([np.median(points.ground[group]) for group in groups], "f4"),
         top=np.array([points.xyz[group, 2].max() for group in groups], "f4"),
         points=np.array([len(group) for group in groups], "i4"),
-        moving=np.array([(points.label[group] == MOVING).mean() for group in groups], "f4"),
         lidar=np.broadcast_to(lidar[:2], (len(groups), 2)).astype("f4"),
     )

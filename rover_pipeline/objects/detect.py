@@ -34,10 +34,11 @@ from rover_pipeline.objects.tuning import TUNING
 
 #: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
 #: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
-#: and after. Within the shortest time a slow body is still in its own place. Tuned: by hand.
+#: and after. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 _FAR_S, _FAR_SPAN_S = 2.0, 11.0
-_MIN_SPAN_S = 0.35
+# Before that a slow body is still in its own place.
+_MIN_SPAN_S = TUNING.surface_m / TUNING.min_speed
 #: Edge of a cell of the ground, m. Tuned: by hand.
 _CELL_M = 0.5
 #: What is narrower than this does not lift the ground, m: cars and hedges below which no ground is seen.
@@ -62,6 +63,7 @@ class Ground(NamedTuple):
 
         The lowest points of cells are opened, as in the progressive filter of Zhang et al. (A progressive
         morphological filter, 2003): what is narrower than the window and rises above its surroundings is not ground.
+        They are closed before, by a smaller window: pits are mirror images and other false returns.
         """
         if not len(points):
             return None
@@ -70,10 +72,8 @@ class Ground(NamedTuple):
         shape = cell.max(axis=0) + 1
         lowest = np.full(shape, np.inf)
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
-        lowest = _filled(lowest)
-        around = ndimage.median_filter(lowest, size=5, mode="nearest")
-        lowest = np.where(lowest < around - TUNING.pit_m, around, lowest)
-        opened = ndimage.grey_opening(lowest, size=round(_OPENING_M / _CELL_M), mode="nearest")
+        closed = ndimage.grey_closing(_filled(lowest), size=5, mode="nearest")
+        opened = ndimage.grey_opening(closed, size=round(_OPENING_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
     def at(self, points: np.ndarray) -> np.ndarray:

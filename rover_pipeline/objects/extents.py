@@ -13,12 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.clusters import Clusters
+from rover_pipeline.objects.clusters import CELL_M, Clusters
 from rover_pipeline.objects.smoothing import Smoothed
 from rover_pipeline.objects.tuning import TUNING
 
-#: Minimum size of a box in plan, m: beams hit only a part of a surface. Tuned: by hand.
-_MIN_SIZE_M = 0.2
 #: Percentile of the sizes that were seen which is the body's: smaller ones are parts of it, larger ones two bodies.
 #: Tuned: by hand.
 SIZE_PERCENTILE = 80.0
@@ -123,7 +121,7 @@ class Extents(NamedTuple):
         # Of five sizes, the 80th percentile is the first that is not the largest one's.
         near = np.argsort(distance, kind="stable")[: max(round(100 / (100 - SIZE_PERCENTILE)), len(distance) // 4)]
         sizes = [np.percentile(sizes, SIZE_PERCENTILE, axis=0) for sizes in (self.size, self.size[near])]
-        return np.maximum(np.max(sizes, axis=0), _MIN_SIZE_M)
+        return np.maximum(np.max(sizes, axis=0), CELL_M)  # of the cubes, one point each
 
     def shows_both_ends(self, size: np.ndarray) -> bool:
         """Whether some cluster is as long as a box of this length and width, m, and both of its ends are in view."""
@@ -218,7 +216,7 @@ def _without_jumps(time: np.ndarray, angle: np.ndarray, expected: np.ndarray) ->
 def _direction(points: np.ndarray) -> tuple[float, float]:
     """Direction of the flat sides among points, f8 (P, 2), from the first axis, and its standard deviation, rad; NaN
     where there are none."""
-    if len(points) < TUNING.min_line_points:
+    if len(points) < 2:
         return np.nan, np.nan
     cos, sin = np.cos(_DIRECTIONS), np.sin(_DIRECTIONS)
     along = points[:, :1] * cos + points[:, 1:] * sin
@@ -251,7 +249,7 @@ def _line(along: np.ndarray, left: np.ndarray) -> tuple[float, float] | None:
     lowest = order[int(np.argmax(inside))]
     on, slope = (left >= lowest) & (left <= lowest + width), 0.0
     for refit in range(_REFITS + 1):
-        if on.sum() < TUNING.min_line_points or np.ptp(along[on]) < TUNING.min_line_m:
+        if on.sum() < 2 or np.ptp(along[on]) < TUNING.min_line_m:
             return None
         away = along[on] - along[on].mean()
         if refit == _REFITS:

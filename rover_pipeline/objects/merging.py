@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.bodies import LONG_M, Body
+from rover_pipeline.objects.bodies import BAYES_FACTOR, LONG_M, Body
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.tuning import TUNING
 
 #: Squared distance in standard deviations within which 99 % of the two sides of a gap are.
 #: Noise: chi-square with 4 degrees of freedom.
 _GATE = 13.3
-#: How much less the squared distance of a pair is than that of any other one: it is seven times as likely (exp(4 / 2)).
-#: Tuned: by hand.
-_CLEAR = 4.0
+#: How much less the squared distance of a pair is than that of any other one: twice the logarithm of a Bayes factor.
+#: Physics: strong evidence (Kass and Raftery, as in `bodies`).
+_CLEAR = 2 * BAYES_FACTOR
 
 Make = Callable[[Clusters], Body]
 
@@ -95,11 +95,11 @@ def _with_parts(tracks: list[Track], make: Make, stamps: np.ndarray) -> list[Tra
 
 
 def _is_inside(track: Track, body: Body, stamps: np.ndarray) -> bool:
-    """Whether most clusters of a track are inside the box of a body."""
+    """Whether the median cluster of a track is inside the box of a body."""
     times = stamps[body.sweep]
     known = np.isin(track.clusters.frame, body.sweep)
     inside = body.near(times, track.clusters.time, track.clusters.middle, TUNING.surface_m) & known
-    return bool(inside.mean() >= TUNING.majority)
+    return bool(np.median(inside))
 
 
 def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> list[Track]:

@@ -162,7 +162,7 @@ def _moving(
     found = merged_tracks(
         track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
     )
-    return [each for each in found if each.moving >= TUNING.majority and each.way >= options.min_way]
+    return [each for each in found if each.way >= options.min_way]
 
 
 def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:

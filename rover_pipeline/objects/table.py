@@ -13,7 +13,7 @@ STEPS = (
     Step(
         sensor="_objects",
         function="rover_pipeline.objects.steps:objects",
-        version=6,
+        version=7,
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,

@@ -131,9 +131,6 @@ Model = ConstantVelocity | ConstantTurn
 #: Squared distance, in standard deviations, within which 99.9 % of the clusters of a body are.
 #: Noise: chi-square with 2 degrees of freedom.
 _GATE = 13.8
-#: Sweeps in which a new track may lack a cluster before it is dropped; number of clusters from which it is not new.
-#: Tuned: by hand.
-_NEW_MISSES, _NEW_HITS = 1, 3
 #: Cost of a pair that is not allowed: more than that of any other one. Layout.
 _UNASSIGNED = 1e6
 
@@ -146,7 +143,6 @@ class Track:
         hits: its clusters, in the order of their times.
         state: f8 (4,), x, y, m, and their velocities, m/s, at `time`, s.
         cov: f8 (2, 2), of a position and a velocity along any direction.
-        size: m, larger side of its box.
         misses: sweeps since the last cluster.
     """
 
@@ -154,15 +150,13 @@ class Track:
     state: np.ndarray
     cov: np.ndarray
     time: float
-    size: float
     misses: int = 0
 
     @staticmethod
     def begun(own: Clusters) -> Track:
         """A track that begins with a cluster."""
-        size = float(own.size[0])
         cov = np.diag([float(_variance(own)[0]), SPEED_SD**2])
-        return Track([own], np.array([*own.middle[0], 0.0, 0.0]), cov, float(own.time[0]), size)
+        return Track([own], np.array([*own.middle[0], 0.0, 0.0]), cov, float(own.time[0]))
 
     def predicted(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Position, f8 (N, 2), m, and covariance, f8 (N, 2, 2), at some times, f8 (N,), s."""
@@ -181,8 +175,6 @@ class Track:
         self.state = np.concatenate([place, self.state[2:]]) + np.outer(gain, innovation).ravel()
         self.cov = cov - np.outer(gain, cov[0])
         self.time, self.misses = float(own.time[0]), 0
-        # A cluster shows a part of the body, so that the size only grows, but not at once: it may be of two bodies.
-        self.size += 0.5 * max(0.0, float(own.size[0]) - self.size)
         self.hits.append(own)
 
 
@@ -212,9 +204,7 @@ class Tracker:
         for row, track in enumerate(self._live):
             track.misses += row not in pairs
             # What was seen for a moment only has no velocity to go on with.
-            longest = min(self._coast, track.time - float(track.hits[0].time[0]))
-            is_new = len(track.hits) < _NEW_HITS
-            over = track.misses > _NEW_MISSES if is_new else time - track.time > longest
+            over = track.misses > len(track.hits) or time - track.time > self._coast
             (self._ended if over else kept).append(track)
         begun = sorted(set(range(len(clusters.time))) - set(pairs.values()))
         self._live = [*kept, *(Track.begun(clusters.select(slice(n, n + 1))) for n in begun)]
@@ -233,9 +223,7 @@ class Tracker:
             total = cov[:, 0, 0] + _variance(clusters)
             distance[row] = ((clusters.middle - place) ** 2).sum(axis=1) / total
             volume[row] = 2 * np.log(total)
-        own = np.array([track.size for track in self._live])[:, None]
-        # A cluster that is far larger than the body is of two.
-        allowed = (distance < _GATE) & (clusters.size < TUNING.size_factor * own + 1.0)
+        allowed = distance < _GATE
         rows, columns = linear_sum_assignment(np.where(allowed, distance + volume, _UNASSIGNED))
         return {int(r): int(c) for r, c in zip(rows, columns, strict=True) if allowed[r, c]}
 

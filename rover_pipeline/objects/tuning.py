@@ -24,10 +24,6 @@ class Tuning(NamedTuple):
     #: free only if the window has as many returns as one of its rows has pixels, against beams that were lost there.
     window_beams: int = 1
     window_columns: int = 2
-    #: Minimum number of sweeps that looked through the place of a mover, against single wrong ranges.
-    min_looks: int = 2
-    #: A cell of the ground this far below its neighbours is a mirror image or another false return, m.
-    pit_m: float = 0.6
 
     # Clusters.
     #: Gap within a cluster, in distances between neighbouring columns, against cars that fall apart far away.
@@ -36,17 +32,14 @@ class Tuning(NamedTuple):
     gap_grazed: float = 0.03
     #: Maximum gap within a cluster, m, against people far away who walk side by side and become one body.
     max_gap_m: float = 1.2
-    #: Minimum share of points in free places, against shadows and surfaces that come into view; and of the clusters of
-    #: a track in the box of another one, of which it is then a part.
-    majority: float = 0.5
+    #: Minimum share of points in free places, against shadows and surfaces that come into view.
+    moving_share: float = 0.5
 
     # Tracks.
     #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
     track_noise: float = 4.0
     #: The same while a body is hidden, against bodies that are taken for one another behind an occlusion.
     gap_noise: float = 0.5
-    #: A cluster larger than this many times a track, plus a metre, is of two bodies that touch.
-    size_factor: float = 2.0
     #: Number of sweeps without a cluster behind which a track is cut, against one that took another body there.
     gap_sweeps: int = 2
     #: Longest time for which two tracks of a body overlap, s, where one ends at its rear and one begins at its front.
@@ -67,9 +60,8 @@ class Tuning(NamedTuple):
     #: a share of what is hidden, above that of a uniform distribution, because errors of neighbouring sweeps are alike.
     end_doubt: float = 0.095
     unknown_share: float = 3.0
-    #: Width of a line of points, m, its minimum number of points, and length, m, against corners taken for sides.
+    #: Width of a line of points, m, and its minimum length, m, against corners taken for sides.
     line_width_m: float = 0.08
-    min_line_points: int = 6
     min_line_m: float = 1.0
     #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
     side_sd: float = 0.017

@@ -93,7 +93,6 @@ def seen(
                 floor=np.zeros(1, "f4"),
                 top=np.full(1, height, "f4"),
                 points=np.array([len(world)], "i4"),
-                moving=np.ones(1, "f4"),
                 lidar=origin[None].astype("f4"),
             )
         )
