@@ -31,7 +31,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 41,
     "odometry": 71,
-    "radar": 45,
+    "radar": 46,
     "report": 11,
     "sync": 1,
     "validation": 7,

@@ -200,7 +200,7 @@ def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray)
     usable = volume != 0
     sums = -(doppler[triples[:, usable], None] * normals[:, usable]).sum(axis=0)
     velocities: np.ndarray = sums / volume[usable, None]
-    return velocities
+    return velocities[np.abs(velocities[:, 2]) <= TUNING.steepest * np.hypot(velocities[:, 0], velocities[:, 1])]
 
 
 @lru_cache(maxsize=512)

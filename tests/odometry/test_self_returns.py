@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from rover_pipeline.kinematics.options import OwnRegion, RigOptions
 from rover_pipeline.kinematics.stated import find_own
+from rover_pipeline.lidar.geometry import projection
 from rover_pipeline.odometry.self_returns import outside
 from tests.campaign import hostile
+from tests.campaign.hostile_raw import Raw
 
 
 def test_points_are_left_out_inside_of_boxes_and_of_sectors_over_the_back() -> None:
@@ -50,9 +52,16 @@ def test_who_sees_a_board_in_half_of_the_view_knows_the_way_once_the_board_is_de
     (distance,) = re.findall(r"hidden at ([0-9.]+) m", drawn)
     (trace,) = tmp_path.iterdir()
     config = yaml.safe_load((trace / "config.yaml").read_text())
-    # It is flat, and up to 75 degrees to each side of its middle.
+    # It is flat, and up to 75 degrees to each side of its middle. Beams above the horizon see no ground instead.
     farthest = float(float(distance) / np.cos(np.radians(75.0))) + 0.1
-    config["rig"] = {**config.get("rig", {}), "own": [{"range": farthest}]}
+    metadata, nearest = (trace / "lidar" / "lidar.json").read_text(), Raw.of(trace).lidar["rng"].max(axis=0)
+    xyz = projection(metadata)(nearest.astype("u4"))[(nearest > 0) & (nearest < 1000 * farthest)]
+    xyz = xyz[xyz[:, 2] > 0]
+    azimuth = np.sort(np.degrees(np.arctan2(xyz[:, 1], xyz[:, 0])))
+    end = int(np.diff(azimuth, append=azimuth[0] + 360).argmax())  # the rest of the view begins there
+    begin = float(azimuth[(end + 1) % len(azimuth)]) - 1
+    sector = [begin, begin + (float(azimuth[end]) + 1 - begin) % 360]
+    config["rig"] = {**config.get("rig", {}), "own": [{"azimuth": sector, "range": farthest}]}
     (trace / "config.yaml").write_text(yaml.safe_dump(config))
     declared, _ = hostile.play("half_of_the_view_is_hidden", number, 88, tmp_path)
     assert declared.wrong == 0 and declared.valid > 0.8 * declared.frames and declared.ate < 0.02
