@@ -29,7 +29,8 @@ def test_a_key_that_nothing_was_put_under_is_an_error(tmp_path: Path) -> None:
 
 
 def test_arrays_are_made_once_and_again_where_whoever_made_them_was_killed(tmp_path: Path) -> None:
-    store, made = Exchange(tmp_path), []
+    store = Exchange(tmp_path)
+    made: list[int] = []
 
     def make() -> list[np.ndarray]:
         made.append(len(made))
@@ -53,7 +54,8 @@ def test_sweeps_that_were_kept_are_the_same_to_the_last_bit(tmp_path: Path) -> N
 
     sweeps = [Sweep(*points(n), rng.random(9), rng.random(), held) for n, held in ((50, points(7)), (9, NO_POINTS))]
     store = Exchange(tmp_path)
-    for number, block in enumerate(([None], [*sweeps, None], [None, sweeps[0], None, sweeps[1]])):
+    blocks: list[list[Sweep | None]] = [[None], [*sweeps, None], [None, sweeps[0], None, sweeps[1]]]
+    for number, block in enumerate(blocks):
         store.put(str(number), packed(block))
         for before, after in zip(block, unpacked(store.get(str(number))), strict=True):
             assert (before is None) == (after is None)
