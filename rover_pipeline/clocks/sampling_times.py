@@ -66,7 +66,12 @@ def unexplained_latency(
     # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > TUNING.min_rate_change * rate
-    anew = ~same & (changed | (gap >= rate.max(initial=period) + TUNING.silent_s))
+    # But for a silence in which samples are lost by chance (E. Gilbert, Capacity of a burst-noise channel, 1960).
+    lost = np.concatenate([np.diff(each.number) - 1 for each in segments])
+    gaps, more = (lost > 0).sum(), np.maximum(lost - 1, 0).sum()
+    chance = (gaps + 1) / (len(lost) + 2) * ((more + 1) / (more + gaps + 2)) ** (np.round(gap / rate) - 2)
+    silent = (gap >= rate.max(initial=period) + TUNING.silent_s) & (chance < TUNING.outside)
+    anew = ~same & (changed | silent)
     latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
     return UnexplainedLatency(at, latency, segment, np.cumsum(anew))
 
@@ -221,7 +226,8 @@ def _shows_no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
     slept, and then came as fast as it could take them."""
     if stop - start < TUNING.rate_window:
         return True
-    fast = np.median(np.diff(ts[start:stop])) < 0.25 * np.median(np.diff(ts))
+    window = min(TUNING.rate_window, len(ts) - 1)  # whose length jitter changes little
+    fast = np.median(np.diff(ts[start:stop])) * window < 0.25 * np.median(ts[window:] - ts[:-window])
     return bool(fast and ts[stop - 1] - ts[start] < TUNING.wakes_s)
 
 
