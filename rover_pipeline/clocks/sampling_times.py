@@ -35,12 +35,14 @@ class UnexplainedLatency(NamedTuple):
     Attributes:
         at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
         segment: i8 (M,); restarts: i8 (M,), how often the sensor may have restarted until then.
+        unseen: i8 (0 to 2,), of `restarts`: so many restarts before segments at an end whose clock is not known.
     """
 
     at: np.ndarray
     latency: np.ndarray
     segment: np.ndarray
     restarts: np.ndarray
+    unseen: np.ndarray
 
 
 def unexplained_latency(
@@ -53,7 +55,11 @@ def unexplained_latency(
         max_error: seconds, as in `smooth_times`.
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
-    known = np.flatnonzero(np.isfinite(np.concatenate([each.error for each in segments])))
+    shown = np.isfinite(np.concatenate([each.error for each in segments]))
+    ends = np.array([not np.isfinite(segments[end].error).any() for end in (0, -1)]) & shown.any()
+    shown[[0, -1]] |= ends
+    known = np.flatnonzero(shown)
+    inner = slice(int(ends[0]), len(known) - int(ends[1]))
     segment = np.repeat(np.arange(len(segments)), [len(each.number) for each in segments])[known]
     at = np.concatenate([each.smooth for each in segments])[known]
     number = np.concatenate([each.number for each in segments])[known]
@@ -66,14 +72,23 @@ def unexplained_latency(
     # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > TUNING.min_rate_change * rate
-    # But for a silence in which samples are lost by chance (E. Gilbert, Capacity of a burst-noise channel, 1960).
-    lost = np.concatenate([np.diff(each.number) - 1 for each in segments])
-    gaps, more = (lost > 0).sum(), np.maximum(lost - 1, 0).sum()
-    chance = (gaps + 1) / (len(lost) + 2) * ((more + 1) / (more + gaps + 2)) ** (np.round(gap / rate) - 2)
-    silent = (gap >= rate.max(initial=period) + TUNING.silent_s) & (chance < TUNING.outside)
-    anew = ~same & (changed | silent)
+    longest = rate[inner].max(initial=0.0)
+    silence = max(longest + TUNING.silent_s, period + TUNING.silent_s, longest * _lost_periods(segments))
+    anew = ~same & (changed | (gap >= silence))
     latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
-    return UnexplainedLatency(at, latency, segment, np.cumsum(anew))
+    restarts = np.cumsum(anew)
+    unseen = restarts[[0, -1]][ends] if len(known) else restarts
+    return UnexplainedLatency(at[inner], latency[inner], segment[inner], restarts[inner], unseen)
+
+
+def _lost_periods(segments: list[Segment]) -> int:
+    """Periods without a sample in which a phase that steps is that of a restart, and not a latency that steps just where
+    samples are lost. A loss goes on with a probability of its own (E. Gilbert, Capacity of a burst-noise channel, Bell
+    System Technical Journal 1960)."""
+    steps = [np.diff(each.number) for each in segments]
+    samples, losses, longer = (1 + sum(int((each >= size).sum()) for each in steps) for size in (0, 2, 3))
+    goes_on = (longer - 1 + losses / (samples + 1)) / losses
+    return 3 + int(np.log(TUNING.outside * TUNING.restart_in_gap / TUNING.restart) / np.log(goes_on))
 
 
 def largest_latency(count: int, own: UnexplainedLatency, other: UnexplainedLatency | None = None) -> np.ndarray:
@@ -87,6 +102,7 @@ def largest_latency(count: int, own: UnexplainedLatency, other: UnexplainedLaten
         latency = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
     largest, smallest = np.zeros(count), np.full(count, np.inf)
     np.minimum.at(smallest, own.restarts, latency)
+    smallest[own.unseen] = -np.inf
     np.maximum.at(largest, own.segment, latency - smallest[own.restarts])
     return largest
 
