@@ -73,18 +73,21 @@ def unexplained_latency(
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > TUNING.min_rate_change * rate
     longest = rate[inner].max(initial=0.0)
-    silence = max(longest + TUNING.silent_s, period + TUNING.silent_s, longest * _lost_periods(segments))
-    anew = ~same & (changed | (gap >= silence))
+    silent = ~same & (gap >= max(longest, period) + TUNING.silent_s)
+    anew = (~same & changed) | (silent & (gap >= longest * _lost_periods(segments)))
     latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
     restarts = np.cumsum(anew)
-    unseen = restarts[[0, -1]][ends] if len(known) else restarts
+    # Where it may be a loss too, the latency may have become less as well.
+    unseen = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
+    if len(known):
+        unseen = np.append(unseen, restarts[[0, -1]][ends])
     return UnexplainedLatency(at[inner], latency[inner], segment[inner], restarts[inner], unseen)
 
 
 def _lost_periods(segments: list[Segment]) -> int:
-    """Periods without a sample in which a phase that steps is that of a restart, and not a latency that steps just where
-    samples are lost. A loss goes on with a probability of its own (E. Gilbert, Capacity of a burst-noise channel, Bell
-    System Technical Journal 1960)."""
+    """Periods of a silence that shows a restart, and no latency that steps just where samples are lost. A loss goes on
+    with a probability of its own (E. Gilbert, Capacity of a burst-noise channel, Bell System Technical Journal 1960).
+    """
     steps = [np.diff(each.number) for each in segments]
     samples, losses, longer = (1 + sum(int((each >= size).sum()) for each in steps) for size in (0, 2, 3))
     goes_on = (longer - 1 + losses / (samples + 1)) / losses
