@@ -266,6 +266,28 @@ def test_what_another_sensor_shows_too_is_the_hosts_clock_and_not_a_latency(
     assert np.abs(found.smooth - true - late(true - EPOCH))[found.valid].max() < LIMIT
 
 
+@pytest.mark.parametrize("size", [-0.06, -0.02, 0.02, 0.06])
+def test_a_latency_that_steps_while_a_sample_is_lost_is_not_taken_for_a_restart(size: float) -> None:
+    rng, number = np.random.default_rng(3), np.arange(1500)
+    true = EPOCH + 0.2 * number
+    ts = true + rng.exponential(0.0003, 1500) + np.where(number < 750, max(-size, 0), max(size, 0))
+    kept = (rng.random(1500) > 0.02) | (np.abs(number - 750) < 9)
+    kept[750] = False
+    found = smooth_times(ts[kept])
+    assert np.abs(found.smooth - true[kept])[found.valid].max(initial=0) < LIMIT
+    # Five lost ones in a row are no chance where one in 50 is lost: the sensor has restarted.
+    kept[750:755] = False
+    assert smooth_times(ts[kept]).valid.mean() > 0.99
+
+
+@pytest.mark.parametrize("seed", [8015, 8055, 9072, 9097])
+def test_steady_clocks_of_the_campaign_whose_latency_changes_are_right_or_not_valid(seed: int) -> None:
+    # 8055 begins with seconds that show no phase, in which it steps.
+    clock = draw(seed, steady=True, latency=True)
+    found = smooth_times(clock.ts)
+    assert np.abs(found.smooth - clock.true)[found.valid].max(initial=0) < LIMIT, clock.about
+
+
 def test_the_clocks_of_real_sensors_stay_valid(captures: Path) -> None:
     with lzma.open(captures / "imu_lio" / "imu.txt.xz") as file:
         assert smooth_times(np.loadtxt(file)[:, 0]).valid.all()
@@ -291,7 +313,7 @@ def test_samples_that_are_written_twice_beside_lost_ones_are_not_valid() -> None
     assert np.abs(found.smooth - true)[found.valid].max() < 0.0005 and found.valid.mean() > 0.99
 
 
-@pytest.mark.parametrize("seed", [4, 15, 40, 380])
+@pytest.mark.parametrize("seed", [4, 15, 40, 380, 9000])
 def test_clocks_of_the_campaign_are_right_or_not_valid(seed: int) -> None:
     clock = draw(seed)
     found = smooth_times(clock.ts)
