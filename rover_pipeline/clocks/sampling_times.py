@@ -35,7 +35,7 @@ class UnexplainedLatency(NamedTuple):
     Attributes:
         at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
         segment: i8 (M,); restarts: i8 (M,), how often the sensor may have restarted until then.
-        unseen: i8 (0 to 2,), of `restarts`: so many restarts before segments at an end whose clock is not known.
+        unseen: i8 (K,), of `restarts`: where there may be a smaller latency that `latency` does not show.
     """
 
     at: np.ndarray
@@ -55,8 +55,11 @@ def unexplained_latency(
         max_error: seconds, as in `smooth_times`.
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
+    # In a segment at an end whose clock is not known, the phase may have changed, unless its samples are few.
     shown = np.isfinite(np.concatenate([each.error for each in segments]))
-    ends = np.array([not np.isfinite(segments[end].error).any() for end in (0, -1)]) & shown.any()
+    errors = [segments[end].error for end in (0, -1)]
+    few = TUNING.outside / TUNING.restart
+    ends = np.array([len(error) > few and np.isinf(error).all() for error in errors]) & shown.any()
     shown[[0, -1]] |= ends
     known = np.flatnonzero(shown)
     inner = slice(int(ends[0]), len(known) - int(ends[1]))
@@ -78,9 +81,8 @@ def unexplained_latency(
     latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
     restarts = np.cumsum(anew)
     # Where it may be a loss too, the latency may have become less as well.
-    unseen = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
-    if len(known):
-        unseen = np.append(unseen, restarts[[0, -1]][ends])
+    smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
+    unseen = np.concatenate([smaller, restarts[np.array([0, -1])[ends]]])
     return UnexplainedLatency(at[inner], latency[inner], segment[inner], restarts[inner], unseen)
 
 

@@ -141,10 +141,11 @@ def test_a_clock_that_is_set_begins_a_new_line_and_costs_no_memory(by: float) ->
     np.testing.assert_array_equal(np.diff(times.number), 1)
 
 
-def test_two_samples_of_1970_are_a_line_of_their_own() -> None:
-    times = smooth_times(np.concatenate([[0.0, 0.1], 1.7e9 + np.arange(500) * 0.1]))
-    assert times.valid[2:].all() and not times.valid[:2].any() and times.period == pytest.approx(0.1)
-    np.testing.assert_allclose(times.smooth[2:], 1.7e9 + np.arange(500) * 0.1, rtol=0, atol=1e-6)
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_samples_of_1970_are_a_line_of_their_own(count: int) -> None:
+    times = smooth_times(np.concatenate([0.1 * np.arange(count), 1.7e9 + np.arange(500) * 0.1]))
+    assert times.valid[count:].all() and not times.valid[:count].any() and times.period == pytest.approx(0.1)
+    np.testing.assert_allclose(times.smooth[count:], 1.7e9 + np.arange(500) * 0.1, rtol=0, atol=1e-6)
 
 
 def test_times_without_jumps_go_on_where_the_clock_was_set() -> None:
