@@ -13,7 +13,8 @@ from rover_pipeline.calibrate.camera_time import Tracks, time_offset, track
 from rover_pipeline.calibrate.outlines import PIXEL, Pair, smaller
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
-from rover_pipeline.format.channels.jpeg import PictureChannel
+from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
@@ -114,18 +115,16 @@ def _rays(lens: Lens) -> np.ndarray:
     return lens.rays().astype("f4")
 
 
-def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, PictureChannel, np.ndarray]:
+def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, Channel, np.ndarray]:
     """A lens, its pictures, whose pixels are no smaller than needed, and when they were taken, f8 (N,), s."""
     video, source = Trace(trace).source(camera, "video.avi").channel("video.avi"), Trace(trace).sensor(camera)
-    assert isinstance(video, PictureChannel)
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
     lens = camera_lens(trace, camera)
-    video = video.reduced(
-        max(factor for factor in (1, 2, 4, 8) if factor == 1 or factor <= np.radians(degrees) * lens.fx)
-    )
+    if isinstance(video, PictureChannel):  # raw pictures are read whole in any case
+        video = video.reduced(max(factor for factor in FACTORS if factor <= max(1.0, np.radians(degrees) * lens.fx)))
     height, width = video.spec.shape[:2]
     return lens.resized(width, height), video, corrected("camera", ts, ts, clock_options(trace).times)
 
 
-def _grey(video: PictureChannel, number: int) -> np.ndarray:
+def _grey(video: Channel, number: int) -> np.ndarray:
     return np.asarray(cv2.cvtColor(video.read(number, number + 1)[0], cv2.COLOR_RGB2GRAY))
