@@ -54,15 +54,10 @@ class MotionBias(NamedTuple):
     gyro: np.ndarray
     gyro_cov: np.ndarray
 
-    def large(self) -> np.ndarray:
-        """The gyroscope's bias where it is known and too large for filters (`AGREE`), f8 (3,), rad/s.
-
-        Where the attitude varies, so that all of it is known, it is given whatever its size.
-        """
+    def known(self) -> np.ndarray:
+        """The gyroscope's bias in the directions in which it is known to `AGREE`, f8 (3,), rad/s; 0 in others."""
         variance, axes = eigh(self.gyro_cov)
-        parts = matmul(axes.T, self.gyro)
-        known = variance < AGREE**2
-        return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > AGREE)), parts, 0.0)))
+        return np.asarray(matmul(axes, np.where(variance < AGREE**2, matmul(axes.T, self.gyro), 0.0)))
 
 
 def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionBias | None:

@@ -74,8 +74,8 @@ def orient(
     The filter is VQF without a magnetometer (D. Laidig and T. Seel, VQF: Highly accurate IMU orientation estimation
     with bias estimation and magnetic disturbance rejection, Information Fusion 91, 2023). Its offline form uses past
     and future samples. It needs equally spaced samples, so measurements are interpolated linearly to such times, and
-    orientations back. If the recording has no rest, VQF estimates the gyroscope's bias from the motion, after a large
-    one was removed, and the bias of the accelerometer is assumed to be 0.
+    orientations back. If the recording has no rest, VQF estimates the gyroscope's bias from the motion, after what is
+    known of it was removed, and the bias of the accelerometer is assumed to be 0.
 
     Args:
         times: f8 (N,), s, increasing, without the jitter of arrival.
@@ -110,10 +110,11 @@ def orient(
         parts = [_parts(*each, period) for each, chosen in zip(at_rest, agreement.chosen, strict=True) if chosen]
         knots = gyro_bias([part for each in parts for part in each])
     else:
-        # A bias beyond VQF's limit of 2 degrees per second is removed first, from the longest segment.
+        # VQF takes minutes to find a bias, and limits it to 2 degrees per second. So what the longest segment shows of
+        # it is removed first.
         longest = max(segments, key=lambda segment: len(segment.times))
         motion = motion_bias(longest.times, longest.acc, longest.avel)
-        coarse = np.zeros(3) if motion is None else motion.large()
+        coarse = np.zeros(3) if motion is None else motion.known()
         knots = longest.times[:1], coarse[None]
         settings["tauAcc"] /= 2
         del longest
