@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.stationary import StationaryInterval
+from rover_pipeline.imu.stationary import INSTABILITY, StationaryInterval
 from rover_pipeline.numerics.linear import matmul, solve, solveh_banded
 
-#: Smallest drift of the gyroscope's bias, rad/s in a second, growing with the root of time: MEMS gyroscopes that warm
-#: up. Tuned: by hand.
-_WALK = 1e-4
-#: Standard deviation of the mean acceleration of a stationary interval, and of gravity, m/s2. Tuned: by hand.
-_GRAVITY_SIGMA = 0.005
+#: Standard deviation of gravity where nobody states it, m/s2: 9.780 at the equator and 9.832 at the poles.
+#: Physics: WGS 84.
+_GRAVITY_SIGMA = 0.015
 
 
 def gyro_bias(stationary: list[StationaryInterval]) -> tuple[np.ndarray, np.ndarray]:
@@ -28,9 +26,10 @@ def gyro_bias(stationary: list[StationaryInterval]) -> tuple[np.ndarray, np.ndar
     weights = np.array([each.sigma for each in stationary]) ** -2.0
     steps = np.maximum(np.diff(times), 1e-3)
     rates, variances = np.array([each.rate for each in stationary]), weights**-1
-    # Intervals that differ by more than the noise of their means show how fast this gyroscope drifts.
+    # Intervals that differ by more than the noise of their means show how fast this gyroscope drifts, which is by its
+    # instability in a second at least.
     excess = (np.diff(rates, axis=0) ** 2).mean(axis=1) - variances[1:] - variances[:-1]
-    walk = max(_WALK**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
+    walk = max(INSTABILITY**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
     links = 1 / (walk * steps)
     diagonal = weights + np.pad(links, (0, 1)) + np.pad(links, (1, 0))
     return times, solveh_banded(np.stack([diagonal, np.pad(-links, (0, 1))]), weights[:, None] * rates)

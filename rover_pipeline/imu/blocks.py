@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS
+
 #: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks. Tuned: walks.
 INTERVAL = 0.1
 
-#: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
-#: Tuned: by hand.
-_MAX_GAP_S = 0.12
 #: Smallest number of equal extreme samples in a row that are saturation, of which there must be two: noise makes none;
 #: and its smallest distance from the median, in the smallest steps of the sensor: noise at rest is nearer.
 #: Tuned: by hand.
@@ -39,7 +38,7 @@ class Means:
         self._times, self._values = times, clean
         # The integral between two samples is that of the line between them.
         self._integral = np.concatenate([np.zeros((1, 3)), np.cumsum((clean[1:] + clean[:-1]) / 2 * steps[:, None], 0)])
-        bad = ~(good[1:] & good[:-1]) | (steps > _MAX_GAP_S)
+        bad = ~(good[1:] & good[:-1]) | (steps > MAX_GAP_PERIODS * INTERVAL)
         self._bad = np.concatenate([[0], np.cumsum(bad)])
 
     def smoothed(self, duration: float) -> Means:
@@ -105,12 +104,11 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
         times: f8 (N,), s; rates: f8 (N, 3), in any unit; NaN where not valid.
     """
     good, limit = np.isfinite(rates).all(axis=1), np.nan
-    finite, frozen, saturated = rates[good], np.zeros(len(rates), bool), np.zeros(len(rates), bool)
+    finite, dead, saturated = rates[good], np.zeros(len(rates), bool), np.zeros(len(rates), bool)
     if len(finite) < 3:
-        return Damage(good, saturated, frozen, limit)
+        return Damage(good, saturated, dead, limit)
     repeated = np.concatenate([[False], (np.diff(finite, axis=0) == 0).all(axis=1)])
-    period = float(np.median(np.diff(times[good])))
-    frozen[good] = _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
+    dead[good] = frozen(finite, float(np.median(np.diff(times[good]))))
     # Samples that a driver repeats because it is faster than the sensor count once.
     number = np.cumsum(~repeated) - 1
     for axis in finite[~repeated].T:
@@ -121,7 +119,13 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
             if flat.sum() >= 2 * _RUN and abs(value - np.median(axis)) > _COUNTS * np.diff(levels).min():
                 saturated[good] |= flat[number]
                 limit = float(np.nanmin([limit, abs(value)]))
-    return Damage(good & ~saturated & ~frozen, saturated, frozen, limit)
+    return Damage(good & ~saturated & ~dead, saturated, dead, limit)
+
+
+def frozen(rates: np.ndarray, period: float) -> np.ndarray:
+    """Samples of a sensor that has repeated the one before for long, bool (N,), of rates f8 (N, 3) every `period` s."""
+    repeated = np.concatenate([[False], (np.diff(rates, axis=0) == 0).all(axis=1)])
+    return _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
 
 
 def _runs(flags: np.ndarray, length: int) -> np.ndarray:

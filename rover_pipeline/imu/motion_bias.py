@@ -18,22 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.imu.stationary import AGREE
+from rover_pipeline.imu.blocks import INTERVAL
+from rover_pipeline.imu.stationary import AGREE, INSTABILITY, STEADY_S
 from rover_pipeline.kinematics.preintegration import Preintegrated, preintegrate
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.numerics.robust import huber
 
-#: Duration of the preintegrated intervals, s. Tuned: by hand.
-_STEP_S = 0.05
-#: Durations of the windows of the first and the last iterations, s: a large bias must not turn gravity by a radian, and
-#: what is not known about the vertical must not turn the horizontal axes by much. Tuned: by hand.
-_FIRST_WINDOW_S, _LAST_WINDOW_S = 2.0, 10.0
-#: Smallest number of windows that an estimate and its covariance are made from. Tuned: by hand.
-_MIN_WINDOWS = 8
-#: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
-#: Tuned: by hand.
-_FLOOR = 0.001
+#: Duration of the windows of the first iterations, s: a large bias must not turn gravity by a radian. Tuned: by hand.
+_FIRST_WINDOW_S = 2.0
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2, as by default of
 #: `imu.acc_bias_sigma`. MEMS gyroscopes without calibration are off by up to 20 degrees per second.
 #: Noise: data sheet of the MPU-6050, zero-rate output.
@@ -70,17 +63,18 @@ def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionB
     Returns:
         None if the recording is too short.
     """
-    count = int((times[-1] - times[0]) / _STEP_S)
-    longest = min(_LAST_WINDOW_S, count * _STEP_S / _MIN_WINDOWS)
+    step = INTERVAL / 2
+    count = int((times[-1] - times[0]) / step)
+    longest = min(STEADY_S, count * step / len(_PRIOR))  # a window for each unknown, at least
     if longest < _FIRST_WINDOW_S:
         return None
-    steps = preintegrate(times[0] + _STEP_S * np.arange(count + 1), times, acc, avel)
+    steps = preintegrate(times[0] + step * np.arange(count + 1), times, acc, avel)
     vertical = _vertical(steps.vel)
     bias = np.zeros(6)
     for length in [_FIRST_WINDOW_S] * 4 + [longest] * 4:
-        change, covariance = _improve(steps, bias, round(length / _STEP_S), vertical)
+        change, covariance = _improve(steps, bias, round(length / step), vertical)
         bias = bias + change
-    unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + _FLOOR**2 * np.eye(3)
+    unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + INSTABILITY**2 * np.eye(3)
     return MotionBias(bias[:3], covariance[:3, :3] + unknown)
 
 

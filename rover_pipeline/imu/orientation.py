@@ -12,11 +12,9 @@ from scipy.spatial.transform import Rotation, Slerp
 from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.stationary import StationaryInterval, agree, find_stationary
+from rover_pipeline.imu.stationary import STEADY_S, StationaryInterval, agree, find_stationary
 from rover_pipeline.kinematics.preintegration import sampled
 
-#: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts. Tuned: by hand.
-_AVERAGING_S = 10.0
 #: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
 #: damaged. Schedule.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
@@ -156,7 +154,7 @@ def _interval(segment: _Segment, part: slice) -> StationaryInterval:
 
 def _parts(segment: _Segment, interval: slice, period: float) -> list[StationaryInterval]:
     """A stationary interval as parts over which the bias hardly drifts."""
-    count = -(-(interval.stop - interval.start) // max(1, round(_AVERAGING_S / period)))
+    count = -(-(interval.stop - interval.start) // max(1, round(STEADY_S / period)))
     edges = np.linspace(interval.start, interval.stop, count + 1).round().astype(int)
     return [_interval(segment, slice(start, stop)) for start, stop in pairwise(edges.tolist())]
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.spatial.distance import cdist
 
+from rover_pipeline.imu.blocks import INTERVAL, frozen
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.numerics.linear import matmul
 
 #: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
 #: Tuned: by hand.
 _BLOCK_S = 0.02
-#: Largest share of samples that repeat the one before: more are a sensor that measures nothing. Tuned: by hand.
-_FROZEN = 0.95
 #: Largest turn of gravity at rest, rad/s, beyond what noise explains, and the number of standard deviations of noise.
 #: Tuned: by hand.
 _TURN, _SIGMAS = 0.002, 3.0
@@ -30,8 +30,8 @@ _MAX_GRAVITY_ERROR = 0.5
 #: Largest difference of the biases of two intervals, and bias about the vertical that is believed of a single interval
 #: without a doubt, rad/s: 2 degrees per second, by which MEMS gyroscopes drift while they warm up. Tuned: by hand.
 AGREE = 0.03
-#: Time over which vibration at rest is correlated, s. Tuned: by hand.
-_CORRELATED_S = 0.1
+#: Time over which the bias of a gyroscope hardly drifts, s. Tuned: by hand.
+STEADY_S = 10.0
 #: Bias instability of MEMS gyroscopes, rad/s, which no averaging removes. Noise: data sheets, 2 to 20 degrees an hour.
 INSTABILITY = 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
@@ -61,8 +61,8 @@ class StationaryInterval(NamedTuple):
     @staticmethod
     def of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> StationaryInterval:
         """The interval of N samples: times f8 (N,), s; acc and avel f8 (N, 3), m/s2 and rad/s."""
-        seconds = max(float(times[-1] - times[0]), _CORRELATED_S)
-        noise = float(np.sqrt(avel.var(axis=0).mean() * _CORRELATED_S / seconds))
+        seconds = max(float(times[-1] - times[0]), INTERVAL)
+        noise = float(np.sqrt(avel.var(axis=0).mean() * INTERVAL / seconds))
         rate, sigma = avel.mean(axis=0), max(noise, INSTABILITY)
         return StationaryInterval(float(times[0]), float(times[-1]), rate, sigma, acc.mean(axis=0))
 
@@ -99,8 +99,8 @@ def find_stationary(acc: np.ndarray, avel: np.ndarray, period: float, options: I
     window = max(4, round(options.still_window / (size * period)))
     if count < window:
         return []
-    repeated = np.concatenate([[False], (np.diff(avel, axis=0) == 0).all(axis=1)])[: count * size]
-    frozen = _moving_statistics(repeated.reshape(count, size).mean(axis=1)[:, None], window)[0][:, 0] > _FROZEN
+    dead = frozen(avel, period)[: count * size].reshape(count, size).any(axis=1)
+    dead = sliding_window_view(dead, window).any(axis=1)
     acc, avel = (each[: count * size].reshape(count, size, 3).mean(axis=1) for each in (acc, avel))
     rate, rate_std = _moving_statistics(avel, window)
     size_mean, size_std = (each[:, 0] for each in _moving_statistics(np.linalg.norm(acc, axis=1)[:, None], window))
@@ -108,7 +108,7 @@ def find_stationary(acc: np.ndarray, avel: np.ndarray, period: float, options: I
     at_rest = (rate_noise < options.still_gyro) & (size_std < options.still_acc)
     at_rest &= np.linalg.norm(rate, axis=1) < options.max_gyro_bias
     at_rest &= np.abs(size_mean - options.gravity) < _MAX_GRAVITY_ERROR
-    at_rest &= ~frozen & ~_turns(acc, window, size * period)
+    at_rest &= ~dead & ~_turns(acc, window, size * period)
     # Samples near the ends belong to the first or last whole window.
     at_rest = np.pad(at_rest, (window // 2, window - 1 - window // 2), mode="edge")
     edges = np.flatnonzero(np.diff(np.pad(at_rest.astype("i1"), 1))).reshape(-1, 2)
@@ -147,7 +147,7 @@ def _turns(acc: np.ndarray, window: int, period: float) -> np.ndarray:
     first, second = mean[: len(acc) - window + 1], mean[window - half :]
     size = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     turn = np.linalg.norm(np.cross(first, second), axis=1) / np.maximum(size, 1e-9)
-    independent = max(1.0, half * period / _CORRELATED_S)
+    independent = max(1.0, half * period / INTERVAL)
     noise = np.linalg.norm(std[: len(first)], axis=1) / np.sqrt(independent) / np.maximum(np.sqrt(size), 1e-9)
     return turn > _TURN * (window - half) * period + _SIGMAS * noise
 
