@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.self_returns import outside
 
 #: Sweeps that are read at once, and kept together. Schedule.
 BLOCK = 16
@@ -138,3 +137,25 @@ def _in_order(cloud: Cloud, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Points f4 (N, 3) and their columns i4 (N,), which rise."""
     chosen = chosen[np.argsort(cloud.column[chosen], kind="stable")]
     return np.ascontiguousarray(cloud.points[chosen]), cloud.column[chosen]
+
+
+def outside(points: np.ndarray, regions: Sequence[OwnRegion]) -> np.ndarray:
+    """Which points, f4 (N, 3), m, lidar frame, are in none of the regions of the rig itself; bool (N,).
+
+    Half a view of a board or a mast holds a rig where it is. People who walk along stand still in the lidar's frame as
+    well, and ranges cannot distinguish them. So only what the user declares (`rig.own`) is left out.
+    """
+    inside = np.zeros(len(points), bool)
+    x, y, z = points.astype("f8").T
+    for region in regions:
+        if region.box is not None:
+            low, high = np.array(region.box)
+            inside |= ((points >= low) & (points <= high)).all(1)
+            continue
+        flat = np.hypot(x, y)
+        start, stop = region.azimuth
+        turned = (np.degrees(np.arctan2(y, x)) - start) % 360
+        up = np.degrees(np.arctan2(z, flat))
+        found = (np.hypot(flat, z) <= region.range) & (up >= region.elevation[0]) & (up <= region.elevation[1])
+        inside |= found & (turned <= stop - start)
+    return ~inside

@@ -17,7 +17,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
-from rover_pipeline.numerics.linear import eigvalsh
+from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import MAD_TO_SD
 from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
 from rover_pipeline.odometry.level import Level, find_level
@@ -31,6 +31,9 @@ from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rat
 _MAX_RATE = np.radians(4000.0)
 #: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
 _GRAVITY_RATIO = 1.6
+#: What the user reads where the lidar may see a mirrored world.
+_REVERSED = "the lidar's columns or beams may be stored in reverse, so that it sees a mirrored world"
+_NOTHING = "no pose is trusted"
 #: What the user reads where `odometry.world: gravity` is asked for in vain.
 _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not show", "set it to first_pose"
 
@@ -259,6 +262,41 @@ def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory:
     except ValueError:
         return felt
     return felt | contradicted(trajectory, times, samples.acc, mount.rotation, level)
+
+
+def mirrored(samples: Samples, imu: Imu, mount: Mount, trajectory: Trajectory) -> str:
+    """Why the lidar may see a mirrored world, its columns or beams stored in reverse; empty if nothing says so.
+
+    Such a world agrees with itself, so that ranges alone do not show it. Beside it, a gyroscope turns half a turn away
+    from its mount. Where the mount is wrong instead, the accelerometer feels the accelerations of the trajectory once
+    the IMU is turned as its gyroscope says; in a mirrored world it feels their opposites.
+
+    Args:
+        mount: of the IMU, as somebody gave it.
+    """
+    found = imu.calibration
+    turn = None if found is None else found.half_turn
+    if found is None or (turn is None and (mount.known or not found.usable)):
+        return ""
+    rotation, offset = found.model.rotation, found.model.offset
+    if not found.usable and turn is not None:
+        rotation, offset = matmul(turn, mount.rotation), 0.0
+    try:
+        level = find_level(trajectory, samples.times + offset, samples.acc, Mount(mount.translation, rotation), 0.0)
+        hand = 0 if not level.certain else -1 if level.downward else 1
+    except ValueError:
+        hand = 0
+    if turn is None:
+        if hand >= 0:
+            return ""
+        said = "the accelerometer feels the opposite of the trajectory's accelerations"
+        return f"{said}: {_REVERSED}, or the accelerometer gives gravity; {_NOTHING}; rig.imu would show which"
+    if hand > 0:
+        return ""
+    said = "the gyroscope turns half a turn away from the lidar"
+    if hand < 0:
+        return f"{said}, and the accelerometer feels the opposite of its accelerations: {_REVERSED}; {_NOTHING}"
+    return f"{said}: {_REVERSED}, or rig.imu is wrong by half a turn; {_NOTHING}"
 
 
 def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.preintegration import preintegrate
+from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.lidar.geometry import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -270,14 +270,10 @@ class Gyro(NamedTuple):
 
     def rotation(self, start: float, stop: float) -> np.ndarray | None:
         """Rotation vector (3,) from one instant to another, radians; None where rates are missing."""
-        part = self.between(start, stop)
-        if len(part.times) < 2 or part.times[0] - start > MAX_GAP or stop - part.times[-1] > MAX_GAP:
+        if not len(self.times):
             return None
-        edges = np.concatenate([[start], (part.times[1:] + part.times[:-1]) / 2, [stop]])
-        rotation = np.eye(3)
-        for step in exp(part.rates * np.diff(edges)[:, None]):
-            rotation = matmul(rotation, step)
-        return log(rotation[None])[0]
+        motion = preintegrate(np.array([start, stop]), self.times, np.zeros_like(self.rates), self.rates)
+        return log(motion.rot)[0] if motion.longest[0] <= MAX_GAP else None
 
     def without_bias(self, trajectory: SplineTrajectory) -> Gyro:
         """The rates within a trajectory, minus the median of their differences from its angular velocities."""

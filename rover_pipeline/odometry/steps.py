@@ -31,10 +31,10 @@ from rover_pipeline.odometry.inertial import (
     calibrated,
     contradicted_by,
     level_of,
+    mirrored,
     nearest_to_lidar,
     with_accelerometer,
 )
-from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.other_lidars import other_lidars
 from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, largest_part, trusted, unconnected

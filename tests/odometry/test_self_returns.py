@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rover_pipeline.kinematics.options import OwnRegion, RigOptions
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.lidar.geometry import projection
-from rover_pipeline.odometry.self_returns import outside
+from rover_pipeline.odometry.clouds import outside
 from tests.campaign import hostile
 from tests.campaign.hostile_raw import Raw
 

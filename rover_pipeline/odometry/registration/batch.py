@@ -27,7 +27,6 @@ from rover_pipeline.odometry.registration.point_terms import (
 )
 from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
-    AngularRates,
     SplineEquations,
     add_poses,
     add_rates,
@@ -121,7 +120,7 @@ def rate_equations(trajectory: SplineTrajectory, gyro: Gyro) -> SplineEquations:
     """Normal equations of the control points that a gyroscope's rates, of which there are some, act on."""
     low, part = trajectory.window(gyro.times[0], gyro.times[-1])
     equations = _no_equations(part)
-    add_rates(part, AngularRates(gyro.rates, part.locate(gyro.times), gyro.noise**-2), equations)
+    add_rates(part, gyro.rates, part.locate(gyro.times), gyro.noise**-2, equations)
     return equations._replace(first=low)
 
 

@@ -43,20 +43,6 @@ class SplineEquations(NamedTuple):
     right: np.ndarray
 
 
-class AngularRates(NamedTuple):
-    """Measured angular velocities.
-
-    Attributes:
-        rates: f8 (G, 3), rad/s, in the lidar frame.
-        instants: of the G rates.
-        information: inverse of the variance of a rate, s2/rad2.
-    """
-
-    rates: np.ndarray
-    instants: Instants
-    information: float
-
-
 @compiled
 def add_poses(
     matrix: np.ndarray, right: np.ndarray, first: np.ndarray, weights: np.ndarray, equations: SplineEquations
@@ -119,9 +105,14 @@ def add_smoothness(trajectory: SplineTrajectory, information: float, start: int,
 
 
 @compiled
-def add_rates(trajectory: SplineTrajectory, gyro: AngularRates, equations: SplineEquations) -> None:
-    """Adds measured angular velocities."""
-    rates, instants, information = gyro
+def add_rates(
+    trajectory: SplineTrajectory,
+    rates: np.ndarray,
+    instants: Instants,
+    information: float,
+    equations: SplineEquations,
+) -> None:
+    """Adds measured angular velocities, f8 (G, 3), rad/s, lidar frame, of the same information, s2/rad2."""
     step = trajectory.step
     _, _, _, _, avel = evaluate_spline(trajectory, instants)
     matrix, right, weights = np.zeros((len(rates), 6, 6)), np.zeros((len(rates), 6)), np.empty((len(rates), 4))
