@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.preintegration import MAX_SILENCE
 from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS
 
-#: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks. Tuned: walks.
-INTERVAL = 0.1
+#: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks, as the longest
+#: time between samples that are interpolated. Layout.
+INTERVAL = MAX_SILENCE
 
 #: Smallest number of equal extreme samples in a row that are saturation, of which there must be two: noise makes none;
 #: and its smallest distance from the median, in the smallest steps of the sensor: noise at rest is nearer.
