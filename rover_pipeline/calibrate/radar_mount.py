@@ -42,9 +42,9 @@ from rover_pipeline.numerics.linear import cholesky, eigh, inv, matmul, solve
 from rover_pipeline.radar.ego_motion import MIN_ECHOES, tangents
 from rover_pipeline.radar.tuning import TUNING
 
-#: Iterations at most, the step after which there are no more, rotations that are tried before, the number of points
-#: from which only every other one is used, and the change of the time offset, s, over which the motion is extrapolated.
-#: Schedule.
+#: Iterations at most, the step after which there are no more, rotations that are tried before, on about as many points,
+#: the number of points from which only every other one is used, and the change of the time offset, s, over which the
+#: motion is extrapolated. Schedule.
 _ITERATIONS, _SMALL_STEP, _STARTS, _MANY, _SAME = 15, 1e-6, 500, 20000, 1e-4
 #: Median of the chi-square distribution with one degree of freedom, its value that one in 100 true points exceeds, and
 #: the deviation of the middle of an array from the origin of its frame, m: it may be anywhere in eight antennas half a
@@ -60,7 +60,8 @@ class Echoes(NamedTuple):
         times: f8 (N,), s, of the middle of the chirps, by the radar's clock, without the jitter of arrival: the same of
             all points of a frame, and rising.
         direction: f8 (N, 3), unit vectors in the radar's frame; doppler: f8 (N,), m/s, positive recedes.
-        error: f8 (N, 2), standard deviations of the sines of azimuth and elevation; sigma: f8 (N,), of the Doppler, m/s.
+        error: f8 (N, 2), standard deviations of the sines of azimuth and elevation; sigma: f8 (N,), m/s, of the
+            Doppler.
     """
 
     times: np.ndarray
@@ -89,9 +90,7 @@ class RadarFit(NamedTuple):
     stretch: np.ndarray
 
 
-def fit(
-    radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None
-) -> RadarFit:
+def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None) -> RadarFit:
     """The mount that explains the Doppler best.
 
     Args:
@@ -232,7 +231,7 @@ class _Motion:
         if abs(mount.time_offset - self.offset) > _SAME:
             self.offset = mount.time_offset
             states, known = self.trajectory.at((self.times + self.shifts[:, None]).ravel() + self.offset)
-            self.known = known.reshape(5, -1).all(axis=0)
+            self.known: np.ndarray = np.asarray(known.reshape(5, -1).all(axis=0))
             vel = np.einsum("nji,nj->ni", states.rot, states.vel)
             self.vel, self.avel = (each.reshape(5, -1, 3) for each in (vel, states.avel))
         moved = self.vel + np.cross(self.avel, mount.translation)
@@ -242,7 +241,8 @@ class _Motion:
 
 def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> _Rows:
     turn, moved, changes = motion.at(mount)
-    radar, frame = radar.select(motion.known[motion.frame]), motion.frame[motion.known[motion.frame]]
+    known = motion.known[motion.frame]
+    radar, frame = radar.select(known), motion.frame[known]
     vel = (1 + stretch) * matmul(moved, mount.rotation)
     residual, sigma, slopes = _residuals(radar, vel[frame])
     # A velocity that makes the variance larger explains a residual as well as one that makes the residual smaller.
@@ -254,8 +254,9 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
         np.concatenate([matmul((1 + stretch)[:, None] * mount.rotation.T, part), factors], axis=2)
         for part in (np.concatenate([skew(moved), skew(turn), each[:, :, None]], axis=2) for each in changes)
     )
-    rows = (-np.einsum("ni,nij->nj", along, each[frame]) for each in (slope, instrument))
-    return _Rows(residual, *rows, motion.period, radar.direction, along, instrument[:, :, 6], vel, frame, motion.times)
+    by_error, by_change = (-np.einsum("ni,nij->nj", along, each[frame]) for each in (slope, instrument))
+    change = instrument[:, :, 6]
+    return _Rows(residual, by_error, by_change, motion.period, radar.direction, along, change, vel, frame, motion.times)
 
 
 def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -294,11 +295,13 @@ def _reliability(rows: _Rows, weight: np.ndarray) -> float:
 
 def _turned(radar: Echoes, motion: _Motion, start: Mount, information: np.ndarray) -> Mount:
     """The mount of which an iteration begins: of the start, and of it turned in all ways, the most likely one."""
-    moved, known = motion.at(start)[1][motion.frame], motion.known[motion.frame]
+    moved = motion.at(start)[1][motion.frame]
+    few = np.flatnonzero(motion.known[motion.frame])
+    few = few[:: 1 + len(few) // _STARTS]
+    radar, moved = radar.select(few), moved[few]
     turns = np.concatenate([np.eye(3)[None], Rotation.random(_STARTS, rng=np.random.default_rng(0)).as_matrix()])
     angle = log(turns)
     cost = 0.5 * np.einsum("ni,ij,nj->n", angle, information[:3, :3], angle)
-    radar, moved = radar.select(known), moved[known]
     squares = [_residuals(radar, matmul(moved, turn, start.rotation))[0] ** 2 for turn in turns]
     scale = max(1.0, min(float(np.median(each)) / _MEDIAN for each in squares)) if len(moved) else 1.0
     cost += [_RARE / 2 * np.log1p(each / (_RARE * scale)).sum() for each in squares]

@@ -84,7 +84,9 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     if len(read[TS]) < 2:
         return None
     options = made_with(trace, result)
-    section = VelocitySection.parse({key: options[key] for key in VelocitySection.model_fields if key in options}, "radar.velocity")
+    section = VelocitySection.parse(
+        {key: options[key] for key in VelocitySection.model_fields if key in options}, "radar.velocity"
+    )
     texts = [read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
     frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
