@@ -13,7 +13,7 @@ Models, 1987). Speed shows two of three angles, turns show the lever arm, and ch
 The covariance is what residuals of groups of points say that err together: in time, and to one side or height, where an
 antenna, a bumper, or two targets in a cell turn all directions alike. It is the sandwich, each group as the others see
 it (R. Bell and D. McCaffrey, Bias reduction in standard errors for linear regression with multi-stage samples, 2002),
-for groups of each kind (A. Cameron, J. Gelbach and D. Miller, Robust inference with multiway clustering, 2011).
+for groups of each kind (see `groups`): as many as a mount has components.
 What is found turns with the directions of the array: it is the mount by which points of the radar are where they are.
 """
 
@@ -26,6 +26,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 from scipy.special import chdtrc, chdtri
 
+from rover_pipeline.calibrate.groups import excess
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
     FALSE_ALARM,
@@ -38,7 +39,7 @@ from rover_pipeline.kinematics.mounts import (
 )
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.numerics.linear import cholesky, eigh, inv, matmul, solve
+from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve
 from rover_pipeline.radar.ego_motion import MIN_ECHOES, tangents
 from rover_pipeline.radar.tuning import TUNING
 
@@ -121,20 +122,14 @@ def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, 
         mount, stretch = changed(mount, step[:7]), stretch + step[7:]
         if np.abs(step).max() < _SMALL_STEP:
             break
-    inverse, model = inv(normal), matmul(pull.T, rows.instrument)
-    base = model + information
+    inverse, base = inv(normal), matmul(pull.T, rows.instrument) + information
     lower, more = cholesky(base), []
     for order in (rows.frame, rows.direction[:, 1], rows.direction[:, 2]):
         parts = np.array_split(np.argsort(order, kind="stable"), len(prior))
         own = np.array([matmul(pull[part].T, rows.instrument[part]) for part in parts])
         sums = np.array([gradients[part].sum(axis=0) for part in parts])
-        away = matmul(normal, solve(normal - own, sums[:, :, None]))[..., 0]
-        # Few groups show the size better than each of the components. Independent errors are there in any case.
-        seen, counts = matmul(away.T, away), np.array([len(parts), len(model)])
-        size = float((seen * inverse).sum() / max(float((model * inverse).sum()), 1e-9))
-        excess = (counts[0] * seen + counts[1] * size * model) / counts.sum() - model
-        values, axes = eigh(solve(lower, solve(lower, excess).T))
-        more.append(matmul(lower, axes * np.maximum(values, 0.0), axes.T, lower.T))
+        white = solve(lower, matmul(normal, solve(normal - own, sums[:, :, None]))[..., 0].T)
+        more.append(matmul(lower, excess(white.T), lower.T))
     centre = np.diag(np.repeat([0.0, _CENTRE**2, 0.0], [3, 3, 1]))
     covariance, shared = (
         matmul(inverse, each, inverse.T)[:7, :7] + centre for each in (base + sum(more), more[1] + more[2])
