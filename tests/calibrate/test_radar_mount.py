@@ -131,10 +131,11 @@ def test_noise_of_elevations_does_not_pitch_or_roll_the_radar(pitch: float) -> N
 
 
 def test_a_pitch_and_a_yaw_of_one_degree_are_found_on_a_walk_that_hardly_sways() -> None:
-    trajectory = motion(sway=0.1)
+    trajectory, ahead = motion(sway=0.1), TRUE._replace(rotation=exp(np.array([[0.02, 0.1, 0.1]]))[0])
+    radar = measured(trajectory, np.random.default_rng(4), ahead)
     for component, off in ((1, 1.0), (1, -1.0), (2, 1.0), (2, -1.0)):
-        declared = changed(TRUE, np.radians(off) * np.eye(7)[component])
-        found = compare(declared, calibrate(measured(trajectory, np.random.default_rng(4)), trajectory, declared))
+        declared = changed(ahead, np.radians(off) * np.eye(7)[component])
+        found = compare(declared, calibrate(radar, trajectory, declared))
         assert found.is_wrong and found.component == component and found.error[component] * off < 0
 
 
@@ -220,7 +221,7 @@ def test_points_that_move_are_no_part_of_the_world() -> None:
 
 def test_an_array_that_knows_no_elevation_shows_the_yaw() -> None:
     trajectory, rng = motion(sway=0.0), np.random.default_rng(10)
-    level = TRUE._replace(rotation=exp(np.array([[0.0, 0.0, 0.6]]))[0])
+    level = TRUE._replace(rotation=np.eye(3))
     radar = measured(trajectory, rng, level, height=0.05)
     ahead = np.sqrt(1 - radar.direction[:, 1] ** 2)
     flat = np.column_stack([ahead, radar.direction[:, 1], 0 * ahead])
