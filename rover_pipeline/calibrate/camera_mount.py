@@ -39,6 +39,7 @@ from rover_pipeline.kinematics.mounts import (
     PRIOR_SIGMA,
     MountEstimate,
     changed,
+    difference,
     prior_covariance,
     unknown,
 )
@@ -87,12 +88,7 @@ class _State(NamedTuple):
         return _State(changed(self.mount, change[:7]), self.zoom + float(change[7]))
 
     def seen_from(self, other: _State) -> np.ndarray:
-        turn = matmul(self.mount.rotation, other.mount.rotation.T)
-        sines = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
-        sine = float(np.sqrt((sines**2).sum()))
-        angle = sines * (np.arctan2(sine, (turn.trace() - 1) / 2) / sine if sine else 1.0)
-        late = self.mount.time_offset - other.mount.time_offset
-        return np.concatenate([angle, self.mount.translation - other.mount.translation, [late, self.zoom - other.zoom]])
+        return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
 
 
 _Mode = tuple[_State, float]

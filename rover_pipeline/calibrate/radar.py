@@ -29,9 +29,6 @@ from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.tuning import TUNING as RADAR
 
-#: Decimal places of the tones of the coupling in the file, which are ADC counts. Layout.
-_DIGITS = 2
-
 
 class Reflector(NamedTuple):
     """A strong target that stands still in front of a radar that stands still.
@@ -298,5 +295,5 @@ def _tones(radar: _Radar) -> dict[str, Any] | None:
         "sample_order": radar.options.sample_order,
         "reach": found.reach,
         "bins": list(found.bins),
-        "tones": np.round(parts, _DIGITS).tolist(),
+        "tones": np.round(parts, 2).tolist(),  # ADC counts
     }

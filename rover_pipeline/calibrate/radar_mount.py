@@ -81,13 +81,12 @@ class RadarFit(NamedTuple):
 
     Attributes:
         estimate: see there.
-        used: number of points that agree with it; compared: of points that were compared.
+        agree: bool (N,), whether each point does that was compared.
         stretch: f8 (3,), the factors less 1.
     """
 
     estimate: MountEstimate
-    used: int
-    compared: int
+    agree: np.ndarray
     stretch: np.ndarray
 
 
@@ -110,7 +109,7 @@ def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, 
         scale = max(float(np.median(rows.residual**2)) / _MEDIAN, 1e-6) if len(rows.residual) else 1.0
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.residual**2 / (scale * _RARE)))
-        shown = _reliability(rows, weight)
+        shown = _reliability(rows, motion, weight)
         rows.instrument[:, 6] *= shown
         rows.slope[:, 6] *= shown
         pull = weight[:, None] * rows.instrument
@@ -135,7 +134,7 @@ def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, 
         matmul(inverse, each, inverse.T)[:7, :7] + centre for each in (base + sum(more), more[1] + more[2])
     )
     estimate = MountEstimate(mount, covariance, prior, shared=shared)
-    return RadarFit(estimate, int((rows.residual**2 <= _RARE).sum()), len(rows.residual), stretch)
+    return RadarFit(estimate, rows.residual**2 <= _RARE, stretch)
 
 
 def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstimate:
@@ -148,11 +147,12 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
     known = np.flatnonzero(trajectory.at(radar.times, start)[1])
     radar = radar.select(known[:: 1 + len(known) // _MANY])
     whole = fit(radar, trajectory, start, prior)
-    if whole.compared < 18 * len(prior):  # nine for each unknown in each half
-        return unknown(start, f"{whole.compared} points beside a pose are too few")
-    if 2 * whole.used < whole.compared:
+    used, compared = int(whole.agree.sum()), len(whole.agree)
+    if compared < 18 * len(prior):  # nine for each unknown in each half
+        return unknown(start, f"{compared} points beside a pose are too few")
+    if 2 * used < compared:
         text = "its velocities contradict the lidar's motion whatever the mount"
-        return unknown(start, f"{text}: {whole.used} of {whole.compared} points agree")
+        return unknown(start, f"{text}: {used} of {compared} points agree")
     # What moves on the rig differs between the halves in time. Seconds in turn see the same motion: where one half
     # stands still or goes straight on, it could not be better by what the other one shows.
     seconds = (radar.times - radar.times[0]).astype(int) % 2
@@ -184,22 +184,20 @@ class _Rows(NamedTuple):
         residual: f8 (N,).
         slope: f8 (N, 10), of the predicted velocity along the point by the mount's error, and by the stretch.
         instrument: f8 (N, 10), the same with the change of the motion over whole periods of sweeps, before and
-            after: errors of the lidar's velocity there are independent of the residual. lag: s, these periods.
+            after: errors of the lidar's velocity there are independent of the residual.
         direction: f8 (N, 3), unit vectors; along: f8 (N, 3), slope by the velocity in the radar's frame.
-        change, vel, times: f8 (K, 3) or (K,), of frames: change of that velocity, m/s2; velocity, m/s; and s.
+        change, vel: f8 (K, 3), of frames: change of that velocity, m/s2, and the velocity, m/s.
         frame: i8 (N,), of points.
     """
 
     residual: np.ndarray
     slope: np.ndarray
     instrument: np.ndarray
-    lag: float
     direction: np.ndarray
     along: np.ndarray
     change: np.ndarray
     vel: np.ndarray
     frame: np.ndarray
-    times: np.ndarray
 
 
 class _Motion:
@@ -250,8 +248,7 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
         for part in (np.concatenate([skew(moved), skew(turn), each[:, :, None]], axis=2) for each in changes)
     )
     by_error, by_change = (-np.einsum("ni,nij->nj", along, each[frame]) for each in (slope, instrument))
-    change = instrument[:, :, 6]
-    return _Rows(residual, by_error, by_change, motion.period, radar.direction, along, change, vel, frame, motion.times)
+    return _Rows(residual, by_error, by_change, radar.direction, along, instrument[:, :, 6], vel, frame)
 
 
 def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -262,12 +259,12 @@ def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return (radar.doppler + (radar.direction * vel).sum(axis=1)) / sigma, sigma, slopes
 
 
-def _reliability(rows: _Rows, weight: np.ndarray) -> float:
+def _reliability(rows: _Rows, motion: _Motion, weight: np.ndarray) -> float:
     """The share of the changes of the lidar's motion, over whole sweeps, that is no error of the lidar, 0 to 1.
 
     Changes as the radar sees them have other errors (W. Fuller, Measurement Error Models, 1987).
     """
-    times, last, pull = rows.times, len(rows.times) - 1, weight[:, None] * rows.along
+    times, last, pull = motion.times, len(motion.times) - 1, weight[:, None] * rows.along
     if last < 1:
         return 0.0
     information, off = np.zeros((last + 1, 3, 3)), np.zeros((last + 1, 3))
@@ -276,7 +273,7 @@ def _reliability(rows: _Rows, weight: np.ndarray) -> float:
     good = np.bincount(rows.frame, minlength=last + 1) >= MIN_ECHOES
     vel = rows.vel - solve(information + np.eye(3), off[..., None])[..., 0]
     change, both, longest = np.zeros_like(vel), good, 1.5 * float(np.median(np.diff(times)))
-    for shift in (-rows.lag, rows.lag):
+    for shift in (-motion.period, motion.period):
         after = np.clip(np.searchsorted(times, times + shift), 1, last)
         span = times[after] - times[after - 1]
         later = ((times + shift - times[after - 1]) / span)[:, None]
