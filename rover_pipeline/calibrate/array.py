@@ -96,7 +96,7 @@ def fit_moving(
         gains, weight = _principal(np.where(used[:, None], aligned, 0))
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
-        spacing_sigma = np.hypot(stretch_sigma, TUNING.spacing_systematic) * board.spacing
+        spacing_sigma = np.hypot(stretch_sigma, TUNING.systematic) * board.spacing
         rows, columns = board.grid.T
         gains = _normalised(
             gains * np.exp(-1j * np.pi * (board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]))
@@ -107,7 +107,7 @@ def fit_moving(
     rows, columns = board.grid.T
     # The turn's own error is common to all antennas, in proportion to their distance from the middle.
     distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
-    common = (np.pi * distance * np.hypot(turn_sigma, TUNING.turn_systematic)[:, None]) ** 2
+    common = (np.pi * distance * np.hypot(turn_sigma, TUNING.systematic)[:, None]) ** 2
     phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
     calibrated = replace(board, gains=tuple(gains.tolist()))
     fitted = coherence(calibrated, snapshots, right, up)

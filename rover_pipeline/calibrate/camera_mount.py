@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
+from rover_pipeline.calibrate.groups import excess
 from rover_pipeline.calibrate.look import look
 from rover_pipeline.calibrate.outlines import KINDS, Outlines, Pair, Picture, outlines
 from rover_pipeline.camera.lens import Lens
@@ -38,6 +39,7 @@ from rover_pipeline.kinematics.mounts import (
     PRIOR_SIGMA,
     MountEstimate,
     changed,
+    difference,
     prior_covariance,
     unknown,
 )
@@ -86,12 +88,7 @@ class _State(NamedTuple):
         return _State(changed(self.mount, change[:7]), self.zoom + float(change[7]))
 
     def seen_from(self, other: _State) -> np.ndarray:
-        turn = matmul(self.mount.rotation, other.mount.rotation.T)
-        sines = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
-        sine = float(np.sqrt((sines**2).sum()))
-        angle = sines * (np.arctan2(sine, (turn.trace() - 1) / 2) / sine if sine else 1.0)
-        late = self.mount.time_offset - other.mount.time_offset
-        return np.concatenate([angle, self.mount.translation - other.mount.translation, [late, self.zoom - other.zoom]])
+        return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
 
 
 _Mode = tuple[_State, float]
@@ -222,8 +219,7 @@ class _Score:
         root = np.sqrt(np.maximum(values, 1e-9 * values[-1]) + 1e-12)
         white, total = matmul(each * self.delta, vectors / root), np.eye(_PARAMETERS)
         for way in ways:
-            values, axes = eigh(_shrunk(_sums(white, way)) - np.eye(_PARAMETERS))
-            total += matmul(axes * np.maximum(values, 0), axes.T)
+            total += excess(_sums(white, way))
         back = vectors * root / self.delta[:, None]
         return np.asarray(matmul(back, total, back.T))
 
@@ -243,17 +239,6 @@ def _sums(each: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Sums over groups, (groups, 8)."""
     used = np.unique(group, return_inverse=True)[1]
     return np.stack([np.bincount(used, column) for column in each.T], axis=1)
-
-
-def _shrunk(sums: np.ndarray) -> np.ndarray:
-    """The covariance of a sum of independent ones, (8, 8): that of few is noise, and is shrunk towards a multiple of
-    the identity (O. Ledoit and M. Wolf, A well-conditioned estimator for large-dimensional covariances, 2004)."""
-    count, width = sums.shape
-    covariance = matmul(sums.T, sums) / max(count - 1, 1)
-    target = covariance.trace() / width * np.eye(width)
-    noise = ((sums**2).sum(axis=1) ** 2 - (covariance**2).sum()).sum() / count**2
-    share = float(np.clip(noise / max(float(((covariance - target) ** 2).sum()), 1e-300), 0.0, 1.0))
-    return np.asarray((share * target + (1 - share) * covariance) * count)
 
 
 class _Problem(NamedTuple):

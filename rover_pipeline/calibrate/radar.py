@@ -27,9 +27,7 @@ from rover_pipeline.radar.frames import Coupling, make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
-
-#: Decimal places of the tones of the coupling in the file, which are ADC counts. Layout.
-_DIGITS = 2
+from rover_pipeline.radar.tuning import TUNING as RADAR
 
 
 class Reflector(NamedTuple):
@@ -121,7 +119,7 @@ class _Radar:
         """The strongest echoes of some frames, or of each the strongest static one near a distance."""
         middle, found = self.shape[0] // 2, []
         for number, peaks, snapshots in self.echoes(numbers):
-            keep = np.flatnonzero(peaks.snr >= 10 ** (TUNING.min_snr_db / 10))[: TUNING.frame_echoes]
+            keep = np.flatnonzero(peaks.snr >= RADAR.strong_snr)[: TUNING.frame_echoes]
             if near is not None:
                 there = (np.abs(peaks.range * self.bin_m - near) < TUNING.near_m) & (np.abs(peaks.doppler - middle) < 1)
                 keep = np.flatnonzero(there)[:1]
@@ -297,5 +295,5 @@ def _tones(radar: _Radar) -> dict[str, Any] | None:
         "sample_order": radar.options.sample_order,
         "reach": found.reach,
         "bins": list(found.bins),
-        "tones": np.round(parts, _DIGITS).tolist(),
+        "tones": np.round(parts, 2).tolist(),  # ADC counts
     }

@@ -37,8 +37,7 @@ class Tuning:
     turn_prior: float = 0.3
     #: Systematic part of the standard deviations of both, against ones that are too small: what the odometry's velocity
     #: is wrong by in scale, and in direction with the radar's mounting.
-    spacing_systematic: float = 0.002
-    turn_systematic: float = 0.002
+    systematic: float = 0.002
     #: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians, against standard deviations
     #: that become zero with many frames: it is the same in all of them.
     clutter_phase: float = 0.03
@@ -49,9 +48,8 @@ class Tuning:
     #: Frames of a recording that are used, evenly spread, and those that the coupling is estimated from.
     frames: int = 80
     coupling_frames: int = 16
-    #: Of each frame the strongest echoes, with at least this SNR, dB, against phases that the noise changes.
+    #: Of each frame the strongest echoes.
     frame_echoes: int = 20
-    min_snr_db: float = 20.0
     #: Minimum speed at which Doppler gives directions, m/s, and the share of the largest Doppler that is not aliased.
     min_speed: float = 0.3
     unaliased: float = 0.9

@@ -110,16 +110,14 @@ class Smoothed(NamedTuple):
                 values[part] += step[part, 3 * number : 3 * number + 3]
 
 
-def without_prior(
-    cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray, sd: float = TUNING.min_velocity_sd
-) -> tuple[np.ndarray, np.ndarray]:
+def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The velocities and their information, f8 (N, 3), (N, 3, 3), without the prior of no vertical velocity.
 
     Each frame's estimate holds that prior. To take it in every frame for a measurement would hold the rig level.
 
     Args:
         cov: f8 (N, 3, 3), m2/s2, NaN where there is no estimate.
-        vertical: f8 (N,), standard deviation of the prior, m/s; sd: that of what the covariance leaves out, m/s.
+        vertical: f8 (N,), standard deviation of the prior, m/s.
     """
     known = np.isfinite(cov).all(axis=(1, 2)) & np.isfinite(vel).all(axis=1)
     measured, information = np.zeros((len(vel), 3)), np.zeros((len(vel), 3, 3))
@@ -130,7 +128,7 @@ def without_prior(
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + sd**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + TUNING.min_velocity_sd**2), vectors)
     return measured, information
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.imu_mount import imu_mount
-from rover_pipeline.calibrate.radar_mount import LIDAR_NOISE, Velocities, calibrate
+from rover_pipeline.calibrate.radar_mount import Echoes, calibrate
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META, read_meta
@@ -26,8 +26,7 @@ from rover_pipeline.odometry.inertial import Samples, calibrated
 from rover_pipeline.odometry.level import find_level
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.poses.options import PosesSection
-from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import without_prior
+from rover_pipeline.radar.axes import doppler_bin
 from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.validation.camera_mount import camera_mount
@@ -78,21 +77,31 @@ _Found = tuple[MountEstimate, dict[str, object]] | None
 
 
 def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
-    result = f"_{sensor}_velocity"
-    if not (trace / result / META).is_file():
+    points, result = f"_{sensor}_points", f"_{sensor}_velocity"
+    if not all((trace / each / META).is_file() for each in (points, result)):
         return None
-    read, options = whole_sensor(trace / result, "vel", "cov"), made_with(trace, result)
+    read = whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
     if len(read[TS]) < 2:
         return None
-    known = {key: options[key] for key in ("vertical", "pitch") if key in options}
-    section = VelocitySection.parse(known, "radar.velocity")
-    texts = (read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META))
+    options = made_with(trace, result)
+    section = VelocitySection.parse(
+        {key: options[key] for key in VelocitySection.model_fields if key in options}, "radar.velocity"
+    )
+    texts = [read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
     frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
-    vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
-    own, information = without_prior(cov, vel, vertical_sigma(vel, section.vertical, section.pitch), LIDAR_NOISE)
-    good = (read[VALID] != 0) & np.isfinite(vel).all(axis=1) & np.isfinite(cov).all(axis=(1, 2))
-    return calibrate(Velocities(times, own, information).select(good), trajectory, declared), {}
+    # Of a radar that is too fast for its spans, those points alone are certain whose directions err to one side.
+    enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= section.min_share * read["count"])
+    chosen = enough[:, None] & (read["certain"] != 0)
+    xyz, error = read["xyz"][chosen].astype("f8"), read["deviation"][chosen].astype("f8")
+    direction = xyz / np.hypot.reduce(xyz, axis=1)[:, None]
+    error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
+    # Where the array knows no elevation, all directions are level: nothing is said of them that could be off.
+    error[:, 1] *= direction[:, 2] != 0
+    sigma = max(section.doppler_error * (doppler_bin(texts[0] or "") or 0.0), section.least_error)
+    doppler = read["doppler"][chosen].astype("f8")
+    echoes = Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, np.full(len(xyz), sigma))
+    return calibrate(echoes, trajectory, declared), {}
 
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:

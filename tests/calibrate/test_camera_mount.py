@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.calibrate.camera_mount import _Points, _shrunk, _State, estimate_camera
+from rover_pipeline.calibrate.camera_mount import _Points, _State, estimate_camera
+from rover_pipeline.calibrate.groups import excess
 from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens, LensModel
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
@@ -145,10 +146,11 @@ def test_the_underside_of_what_is_seen_from_below_has_no_outline_before_its_far_
 def test_a_covariance_of_few_groups_is_no_noise_and_that_of_many_is_theirs() -> None:
     rng = np.random.default_rng(3)
     few = [rng.normal(size=(8, 8)) for _ in range(30)]
-    largest = [np.mean([np.linalg.eigvalsh(each(x)).max() for x in few]) / 8 for each in (_shrunk, lambda x: x.T @ x)]
+    ways = (lambda x: excess(x) + np.eye(8), lambda x: x.T @ x)
+    largest = [np.mean([np.linalg.eigvalsh(each(x)).max() for x in few]) / 8 for each in ways]
     assert largest[0] < 2.3 < 3.0 < largest[1]
     together = rng.normal(size=(200, 8)) * np.array([5.0, 1, 1, 1, 1, 1, 1, 1])
-    assert 20 < np.linalg.eigvalsh(_shrunk(together)).max() / 200 < 32
+    assert 20 < np.linalg.eigvalsh(excess(together)).max() / 200 < 32
 
 
 @pytest.mark.parametrize("what", ["night", "one place", "mirrored", "undeclared"])
