@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.importers.points import Cloud, SweepsWriter
 from rover_pipeline.importers.ros.layouts import (
     INTENSITY,
     RING,
@@ -19,7 +19,7 @@ from rover_pipeline.importers.ros.layouts import (
     vectors,
 )
 from rover_pipeline.importers.ros.sinks import Sink
-from rover_pipeline.importers.velodyne import SweepBuilder, Sweeps
+from rover_pipeline.importers.velodyne import PacketWriter, SweepBuilder
 from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
@@ -30,19 +30,18 @@ class _Sweep(NamedTuple):
 
     Attributes:
         later: s, how long after the time of its message it ends.
-        unit: of its intensity; instant: what its time stamp refers to, for descriptions; empty = as usual.
+        unit: of its intensity.
     """
 
     cloud: Cloud
     later: float
     unit: str
-    instant: str
 
     @classmethod
-    def of(cls, cloud: Cloud, unit: str, instant: str = "") -> _Sweep:
+    def of(cls, cloud: Cloud, unit: str) -> _Sweep:
         """The sweep of points with times after that of the message, if they have times."""
         cloud, later = cloud.to_end()
-        return cls(cloud.returns(), later, unit, instant)
+        return cls(cloud.returns(), later, unit)
 
 
 class SweepSink(Sink):
@@ -56,46 +55,27 @@ class SweepSink(Sink):
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder)
-        self._period, self._stamped, self._source = period, stamped, source
-        self._writer: PointsWriter | None = None
-        self._last = -np.inf
-        self._late = self._empty = 0
-        self._later = 0.0
+        self._period, self._stamped = period, stamped
+        self._sweeps = SweepsWriter(folder, source)
+        self._empty, self._later = 0, 0.0
 
-    def add(self, ts: float, prepared: _Sweep | None) -> None:
+    def add(self, ns: int, prepared: _Sweep | None) -> None:
         """Store a sweep, at its end where the instants of its points are known."""
-        if prepared is None or (self._writer is None and not len(prepared.cloud.xyz)):
+        if prepared is None or not (self._sweeps.begun or len(prepared.cloud.xyz)):
             self._empty += 1  # it does not show what its points would have
             return
-        cloud, later, unit, instant = prepared
-        if not len(cloud.xyz):
-            later = self._later
-        self._later = later
-        ts += later
-        if self._writer is None:
-            timed = cloud.time is not None
-            self._writer = PointsWriter(
-                self.folder,
-                intensity=unit if cloud.intensity is not None else None,
-                ring=cloud.ring is not None,
-                time=timed,
-                instant=instant or ("the end of the sweep" if timed else _HEADER),
-                source=self._source,
-            )
-        if ts <= self._last:
-            self._late += 1
-            return
-        self._writer.append(ts, cloud)
-        self._last = ts
-        self.count += 1
+        if len(prepared.cloud.xyz):
+            self._later = prepared.later
+        instant = _HEADER if prepared.cloud.time is None else "the end of the sweep"
+        self._sweeps.put(ns / 1e9 + self._later, prepared.cloud, prepared.unit, instant)
+        self.count = self._sweeps.count
 
     def close(self) -> None:
         if self._empty:
             self.notes.append(f"the first {self._empty} sweeps are left out: they have no points")
-        if self._late:
-            self.notes.append(f"{self._late} sweeps are left out: they end before the one before them does")
-        if self._writer:
-            self._writer.close()
+        if self._sweeps.late:
+            self.notes.append(f"{self._sweeps.late} sweeps are left out: they end before the one before them does")
+        self._sweeps.close()
 
 
 class CloudSink(SweepSink):
@@ -193,25 +173,22 @@ class PacketSink(Sink):
     def __init__(self, folder: Path, model: Model | None, source: str, *, main: bool = True) -> None:
         super().__init__(folder)
         self._builder = SweepBuilder(model) if main else SweepBuilder(otherwise=model)
-        self._sweeps = Sweeps(folder, source)
+        self._sweeps = PacketWriter(folder, source)
 
-    def add(self, ts: float, prepared: dict[str, Any]) -> None:
-        content = prepared
+    def add(self, ns: int, content: dict[str, Any]) -> None:
         # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
-        shift = ts - content["header"]["stamp"] / 1e9
+        shift = ns / 1e9 - content["header"]["stamp"] / 1e9
         for packet in content["packets"]:
             if len(packet["data"]) == PACKET_BYTES:
-                for sweep in self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift):
-                    self._sweeps.put(sweep)
+                self._sweeps.take(self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift))
         self.count = self._sweeps.count
 
     def close(self) -> None:
-        for sweep in self._builder.finish():
-            self._sweeps.put(sweep)
+        self._sweeps.take(self._builder.finish())
         self._sweeps.close()
         self.count = self._sweeps.count
         if self._builder.model:
-            whole = f"{self._sweeps.valid} of its {self.count} sweeps are whole revolutions"
+            whole = f"{self._sweeps.whole} of its {self.count} sweeps are whole revolutions"
             self.notes += [f"{self._builder.model.name}: {whole}", *self._sweeps.notes]
         if self._builder.lost:
             self.notes.append(f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
