@@ -6,14 +6,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
 from rover_pipeline.export.mda.files import (
     SNAPSHOT_PERIOD,
-    Entry,
     Item,
     add_revision,
     difference,
@@ -105,10 +105,11 @@ def _versions(arguments: argparse.Namespace) -> int:
     names = _groups(arguments.path, item, arguments.group)
     if arguments.compare:
         for name in names:
-            lines = _difference(arguments.path, name, item.groups[name], *arguments.compare)
+            with _group_named(arguments.path, name):
+                lines = difference(item.groups[name], *arguments.compare)
             print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
-    spans = entry_spans(read_bytes(arguments.path))
+    spans = entry_spans(item)
     rows = {
         name: [
             {
@@ -133,9 +134,11 @@ def _versions(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _difference(path: Path, name: str, entries: tuple[Entry, ...], old: int, new: int) -> list[str]:
+@contextmanager
+def _group_named(path: Path, name: str) -> Iterator[None]:
+    """Turns what is wrong with a revision into an error that names its group."""
     try:
-        return difference(entries, old, new)
+        yield
     except (LookupError, ValueError) as error:
         raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
 
@@ -147,10 +150,8 @@ def _extract(arguments: argparse.Namespace) -> int:
         item = read_item(path)
         contents = {} if arguments.no_payload else {path.stem + _suffix(item): item.payload}
         for name in _groups(path, item, arguments.group):
-            try:
+            with _group_named(path, name):
                 text = text_of(item.groups[name], arguments.rev)
-            except (LookupError, ValueError) as error:
-                raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
             # The reference program ends the text with a line feed, too.
             contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
         for target, content in contents.items():
