@@ -10,6 +10,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,9 +103,9 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
     schema = pa.schema([pa.field(name, _type(kind)) for name, kind in COLUMNS.items()], metadata)
     names = {"label": list(classes), "group": list(GROUPS)}
     position = {column: {name: at for at, name in enumerate(each)} for column, each in names.items()}
-    total = 0
+    source, total = iter(rows), 0
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in _batches(rows):
+        while batch := list(islice(source, _BATCH)):
             arrays = []
             for name, kind in COLUMNS.items():
                 values = [getattr(row, name) for row in batch]
@@ -154,17 +155,6 @@ def arrow() -> Any:
     except ImportError as error:
         raise MissingExtraError("export edgefirst", "edgefirst") from error
     return pyarrow
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def png16(image: np.ndarray) -> bytes:

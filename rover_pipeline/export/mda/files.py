@@ -93,7 +93,8 @@ def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
     header_offset = 24 + sum(24 + len(name.encode()) for name in item.groups)
     payload_offset = header_offset + len(header)
     end = payload_offset + len(payload)
-    index, parts, spans = [], [header, payload], {}
+    index, parts = [], [header, payload]
+    spans: dict[str, list[tuple[int, int]]] = {}
     for name, entries in item.groups.items():
         encoded = [_entry(revision, entry) for revision, entry in enumerate(entries)]
         entries_offset, spans[name] = end, []

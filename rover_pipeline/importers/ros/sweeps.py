@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.importers.points import Cloud, SweepsWriter
-from rover_pipeline.importers.ros.layouts import (
-    INTENSITY,
-    RING,
-    TimeUnit,
-    columns,
-    find_field,
-    find_unit,
-    time_fields,
-    vectors,
-)
+from rover_pipeline.importers.ros import layouts
 from rover_pipeline.importers.ros.sinks import Sink
 from rover_pipeline.importers.velodyne import PacketWriter, SweepBuilder
 from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
@@ -82,7 +73,7 @@ class CloudSink(SweepSink):
     """`sensor_msgs/PointCloud2`. Its first cloud with a point says what all have: fields, and the unit of times."""
 
     heavy = True
-    _unit: TimeUnit | None = None
+    _unit: layouts.TimeUnit | None = None
     _fields: tuple[str, str] | None = None
 
     @property
@@ -90,8 +81,8 @@ class CloudSink(SweepSink):
         return self._fields is not None
 
     def prepare(self, content: dict[str, Any], number: int) -> _Sweep | None:
-        points = columns(content)
-        xyz = vectors(points)
+        points = layouts.columns(content)
+        xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
         stamp = content["header"]["stamp"]
         if self._fields is None:
@@ -111,14 +102,14 @@ class CloudSink(SweepSink):
 
     def _begin(self, points: np.ndarray, stamp: int) -> None:
         names = points.dtype.names or ()
-        self._unit = find_unit(points, stamp, self._period)
+        self._unit = layouts.find_unit(points, stamp, self._period)
         if self._unit and not self._stamped:
             self._unit = self._unit._replace(reference="own")
         if self._unit:
             self.notes.append(f"instants of points: {self._unit}")
-        elif time_fields(names):
-            self.notes.append(f"the unit of {' and '.join(time_fields(names))} is not known: left out")
-        self._fields = find_field(names, INTENSITY), find_field(names, RING)
+        elif layouts.time_fields(names):
+            self.notes.append(f"the unit of {' and '.join(layouts.time_fields(names))} is not known: left out")
+        self._fields = layouts.find_field(names, layouts.INTENSITY), layouts.find_field(names, layouts.RING)
 
 
 class LivoxSink(SweepSink):
@@ -128,11 +119,11 @@ class LivoxSink(SweepSink):
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder, period, stamped, source)
-        self._unit = TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
+        self._unit = layouts.TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
         self.notes.append(f"instants of points: {self._unit}")
 
     def prepare(self, content: dict[str, Any], number: int) -> _Sweep:
-        points, xyz = content["points"], vectors(content["points"])
+        points, xyz = content["points"], layouts.vectors(content["points"])
         returned = Cloud(xyz).returned()
         taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
         offsets = self._unit.offsets(taken, content["header"]["stamp"])
