@@ -10,12 +10,13 @@ import numpy as np
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, MissingExtraError
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.ply import ply, read_ply
 
 #: Names of channels whose usual name in point cloud files is another.
@@ -37,18 +38,15 @@ def write_ply(trace: Path, out: Path, options: ExportOptions) -> None:
 
 def write_pcd(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write binary PCD 0.7: a point for each return, with `intensity` and the lidar's other channels."""
-    try:
-        from pypcd4 import Encoding, PointCloud
-    except ImportError as error:
-        raise MissingExtraError("export pcd", "pcd") from error
+    pypcd4 = optional("pypcd4", "export pcd", "pcd")
 
     def write_file(path: Path, points: Points, comment: str) -> None:
         # pypcd4 cannot write comments into the header.
         xyz, fields = points
         columns = [*xyz.astype(np.float32).T, *fields.values()]
         types = [column.dtype.newbyteorder("=").type for column in columns]
-        cloud = PointCloud.from_points(columns, ["x", "y", "z", *fields], types)
-        cloud.save(path, encoding=Encoding.BINARY)
+        cloud = pypcd4.PointCloud.from_points(columns, ["x", "y", "z", *fields], types)
+        cloud.save(path, encoding=pypcd4.Encoding.BINARY)
 
     _write_points(trace, out, options, ".pcd", write_file)
 

@@ -18,12 +18,13 @@ from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.draw.scales import height_colours, velocity_colours
 from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, MissingExtraError
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps
 from rover_pipeline.format.channels import jpeg
+from rover_pipeline.lookup import optional
 
 if TYPE_CHECKING:
     import rerun
@@ -90,20 +91,17 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         MissingExtraError: rerun-sdk is not installed.
         FormatError: the trace has nothing that can be shown.
     """
-    try:
-        import rerun
-    except ImportError as error:
-        raise MissingExtraError("export rrd", "rrd") from error
+    rr = optional("rerun", "export rrd", "rrd")
     source = Recording.of(trace)
     name = source.name
-    stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
+    stream = rr.RecordingStream("rover_pipeline", recording_id=name)
     # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
     with piped(out) as pipe:
-        recording = _Recording(source, options, stream, rerun)
+        recording = _Recording(source, options, stream, rr)
         try:
             stream.save(pipe, default_blueprint=_blueprint(source))
             stream.send_recording_name(name)
-            stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+            stream.log(WORLD, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
             _write_trajectory(recording)
             parts = [(write_part, view) for type, write_part in _PARTS for view in source.each(type)]
             with progress(f"export rrd {name}", len(parts), "sensor") as advance:

@@ -20,12 +20,12 @@ from PIL import Image
 from PIL.ExifTags import IFD, Base
 
 from rover_pipeline.camera.pictures import encode_picture
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.files import opened_file, regular_size
+from rover_pipeline.lookup import optional
 
 # Files of EdgeFirst samples, as bytes, and the Arrow table: a row for each box, and one for a sample without any.
 
@@ -149,12 +149,7 @@ def read_table(path: Path) -> Any:
 
 def arrow() -> Any:
     """pyarrow. Raises MissingExtraError when it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.ipc
-    except ImportError as error:
-        raise MissingExtraError("export edgefirst", "edgefirst") from error
-    return pyarrow
+    return optional("pyarrow", "export edgefirst", "edgefirst")
 
 
 def png16(image: np.ndarray) -> bytes:

@@ -148,9 +148,9 @@ def _unpack(path: Path, codec: str, size: int) -> bytes:
     return data
 
 
-def _describe(dtype: np.dtype) -> Any:
+def _describe(dtype: np.dtype) -> list[list[Any]]:
     """The type of records as `.zarray` gives it: name, code and, for an array in the record, its shape."""
-    return json.loads(json.dumps(dtype.descr))
+    return [[name, code, *map(list, shape)] for name, code, *shape in dtype.descr]
 
 
 class _Records(Content):
