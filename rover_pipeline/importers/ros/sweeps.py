@@ -84,6 +84,7 @@ class CloudSink(SweepSink):
         points = layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
+        kept = slice(None) if len(returned) == len(points) else returned
         stamp = content["header"]["stamp"]
         if self._fields is None:
             if not len(returned):
@@ -91,13 +92,9 @@ class CloudSink(SweepSink):
             self._begin(points[returned], stamp)
         intensity, ring = self._fields or ("", "")
         names = [name for name in (intensity, ring, *(self._unit.fields if self._unit else ())) if name]
-        taken = {name: points[name] if len(returned) == len(points) else points[name][returned] for name in names}
-        cloud = Cloud(
-            xyz if len(returned) == len(points) else xyz[returned],
-            taken.get(intensity),
-            taken.get(ring),
-            self._unit.offsets(taken, stamp) if self._unit else None,
-        )
+        taken = {name: points[name][kept] for name in names}
+        offsets = self._unit.offsets(taken, stamp) if self._unit else None
+        cloud = Cloud(xyz[kept], taken.get(intensity), taken.get(ring), offsets)
         return _Sweep.of(cloud, f"the field {intensity!r} of the cloud")
 
     def _begin(self, points: np.ndarray, stamp: int) -> None:
