@@ -151,9 +151,8 @@ def _line(sensor: str, declared: Mount, estimate: mounts.MountEstimate) -> str:
         mounts.COMPONENTS, mounts.UNITS, error, estimate.sigma, estimate.observed, strict=True
     ):
         parts += [f"{name} {factor * off:+.3g} \u00b1 {factor * sigma:.2g} {unit}"] if seen else []
-    wrong = "contradicts" if declared.known and mounts.compare(declared, estimate).is_wrong else "agrees with"
-    return (
-        f"{sensor}: {', '.join(parts)}; {wrong} what was declared"
-        if declared.known
-        else f"{sensor}: {', '.join(parts)}"
-    )
+    line = f"{sensor}: {', '.join(parts)}"
+    if not declared.known:
+        return line
+    wrong = "contradicts" if mounts.compare(declared, estimate).is_wrong else "agrees with"
+    return f"{line}; {wrong} what was declared"

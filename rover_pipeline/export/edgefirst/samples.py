@@ -14,7 +14,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
@@ -259,10 +258,8 @@ class Sequence:
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
         self.objects = ObjectReader(trace) if options.annotations and (trace / OBJECTS / META).exists() else None
-        self._lens: Lens | None = None
+        self._lens = recording.lens() if recording.has("camera/camera.json") else None
         self._camera_poses: Poses | None = None
-        if recording.has("camera/camera.json"):
-            self._lens = recording.lens()
         if ((poses := recording.folder("_camera_pose")) / META).exists():
             read = whole_sensor(poses, "rot", "pos")
             read["pos"][read["valid"] == 0] = np.nan
