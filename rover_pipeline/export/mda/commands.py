@@ -13,6 +13,7 @@ from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
 from rover_pipeline.export.mda import files
+from rover_pipeline.export.mda.files import read_bytes
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.attempt import remove_left
 
@@ -148,7 +149,7 @@ def _extract(arguments: argparse.Namespace) -> int:
             place = arguments.out / target
             there = os.path.lexists(place)
             # An interrupted command has written some of them.
-            if place in targets or (there and (place.is_symlink() or files.read_bytes(place) != content)):
+            if place in targets or (there and (place.is_symlink() or read_bytes(place) != content)):
                 raise InTheWayError(f"{place}: already exists; remove it or choose another folder")
             targets.add(place)
             remove_left(place)
@@ -160,9 +161,7 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 
 def _update(arguments: argparse.Namespace) -> int:
-    text = (
-        sys.stdin.read() if str(arguments.text) == "-" else files.read_bytes(arguments.text).decode("utf-8", "replace")
-    )
+    text = sys.stdin.read() if str(arguments.text) == "-" else read_bytes(arguments.text).decode("utf-8", "replace")
     # `extract` ends it with a line feed that is no part of it.
     text = text.removesuffix("\n")
     item = files.read_item(arguments.path)
