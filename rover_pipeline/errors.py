@@ -184,8 +184,9 @@ def printable(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The last clause of a message: the known name that is nearest to `name`, or all known names."""
-    known = list(known)
+    """The last clause of a message: the known name nearest to `name`, or all known ones, or that it has none."""
+    if not (known := list(known)):
+        return "it has none"
     near = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
 

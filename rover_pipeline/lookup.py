@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from rover_pipeline.errors import ConfigError, did_you_mean, one_line, short
+from rover_pipeline.errors import ConfigError, MissingExtraError, did_you_mean, one_line, short
 
 
 class Named(Protocol):
@@ -94,6 +94,14 @@ def load(name: str) -> Any:
     """The object of a dotted name, `package.module:attribute`, of this package."""
     module_name, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module_name), attribute)
+
+
+def optional(module: str, purpose: str, extra: str) -> Any:
+    """An optional library. Raises MissingExtraError, which names the extra that has it, where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(purpose, extra) from error
 
 
 def load_marked(name: str, mark: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.camera.options import ModelOptions
 from rover_pipeline.camera.pictures import resize
-from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.lookup import optional
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
 
@@ -26,10 +26,7 @@ class Model:
     """
 
     def __init__(self, options: ModelOptions) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("camera.model", "model") from error
+        onnxruntime = optional("onnxruntime", "camera.model", "model")
         if options.path is None:
             raise ValueError("camera.model.path names no ONNX file")
         self.options = options

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from rover_pipeline.engine.identity import MODULE, difference, identity
 from rover_pipeline.engine.parallel import Failure, single_threaded_pools, unwrapped
-from rover_pipeline.errors import MissingExtraError, RoverError
-from rover_pipeline.lookup import load
+from rover_pipeline.errors import RoverError
+from rover_pipeline.lookup import load, optional
 from rover_pipeline.options import DaskOptions
 
 T = TypeVar("T")
@@ -46,10 +46,7 @@ def run(
         MissingExtraError: Dask's distributed scheduler is not installed.
         RoverError: `function` failed, or the scheduler or its workers are silent, absent or of other versions.
     """
-    try:
-        from distributed import protocol
-    except ImportError as error:
-        raise MissingExtraError("dask.scheduler", "distributed") from error
+    protocol = optional("distributed.protocol", "dask.scheduler", "distributed")
     task = _Remote(protocol.pickle.dumps(function), identity(getattr(function, "modules", ())))
     _silence()
     cluster = load("rover_pipeline.engine.dask_slurm:start")(options) if options.slurm else None

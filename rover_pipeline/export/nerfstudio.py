@@ -255,10 +255,10 @@ class _Scene:
 
     def _seed(self) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
         """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
-        points = read_map(self._recording.path)
-        step = max(1, -(-len(points.xyz) // self._options.points))
-        xyz = points.xyz[::step]
-        brightness = points.fields.get("intensity", points.fields.get("rfl"))
+        xyz, fields = read_map(self._recording.path)
+        step = max(1, -(-len(xyz) // self._options.points))
+        xyz = xyz[::step]
+        brightness = fields.get("intensity", fields.get("rfl"))
         grey = np.full(len(xyz), 128, "u1")
         if brightness is not None and len(xyz):
             values = brightness[::step].astype("f8")

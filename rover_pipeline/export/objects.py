@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,13 +154,9 @@ def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
         known = np.isfinite(column[number]) & np.isfinite(row[number])
         if not known.any():
             continue
+        points = np.stack([column[number], row[number]], -1)[known]
         # (0, 0) is the middle of the first pixel, half a pixel away from the corner of the picture.
-        x = np.clip(np.array(_bounds(column[number][known])) + 0.5, 0, lens.width)
-        y = np.clip(np.array(_bounds(row[number][known])) + 0.5, 0, lens.height)
-        if x[1] - x[0] >= 1 and y[1] - y[0] >= 1:
-            out[number] = x[0], y[0], x[1], y[1]
+        low, high = (np.clip(each + 0.5, 0, (lens.width, lens.height)) for each in (points.min(0), points.max(0)))
+        if (high - low >= 1).all():
+            out[number] = *low, *high
     return out
-
-
-def _bounds(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    return float(np.min(values)), float(np.max(values))

@@ -5,58 +5,48 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, MissingExtraError
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.export.samples import print_duration, range_projector
+from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.ply import ply, read_ply
 
 #: Names of channels whose usual name in point cloud files is another.
 _FIELD_NAMES = {"rfl": "intensity"}
 
 
-class Points(NamedTuple):
-    """A point cloud.
-
-    Attributes:
-        xyz: f4 (N, 3), m.
-        fields: name -> (N,), further values of the points.
-    """
-
-    xyz: np.ndarray
-    fields: dict[str, np.ndarray]
+#: Points, f4 (N, 3), m, and further values of them by name, (N,).
+Points = tuple[np.ndarray, dict[str, np.ndarray]]
 
 
 def write_ply(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write binary little-endian PLY: a vertex for each return, with `intensity` and the lidar's other channels."""
 
     def write_file(path: Path, points: Points, comment: str) -> None:
-        path.write_bytes(ply(points.xyz, (comment,), **points.fields))
+        path.write_bytes(ply(points[0], (comment,), **points[1]))
 
     _write_points(trace, out, options, ".ply", write_file)
 
 
 def write_pcd(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write binary PCD 0.7: a point for each return, with `intensity` and the lidar's other channels."""
-    try:
-        from pypcd4 import Encoding, PointCloud
-    except ImportError as error:
-        raise MissingExtraError("export pcd", "pcd") from error
+    pypcd4 = optional("pypcd4", "export pcd", "pcd")
 
     def write_file(path: Path, points: Points, comment: str) -> None:
         # pypcd4 cannot write comments into the header.
-        columns = [*points.xyz.astype(np.float32).T, *points.fields.values()]
+        xyz, fields = points
+        columns = [*xyz.astype(np.float32).T, *fields.values()]
         types = [column.dtype.newbyteorder("=").type for column in columns]
-        cloud = PointCloud.from_points(columns, ["x", "y", "z", *points.fields], types)
-        cloud.save(path, encoding=Encoding.BINARY)
+        cloud = pypcd4.PointCloud.from_points(columns, ["x", "y", "z", *fields], types)
+        cloud.save(path, encoding=pypcd4.Encoding.BINARY)
 
     _write_points(trace, out, options, ".pcd", write_file)
 
@@ -92,8 +82,6 @@ def _write_points(
         comment = f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}"
         write(out / f"{number:06d}{suffix}", sweeps.read(number), comment)
 
-    first = int(chosen[0])
-    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: sweeps.read(first))], options.threads)
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass
@@ -127,7 +115,7 @@ class _Sweeps:
         xyz = self._project(stored) if self._project else stored
         is_return = np.isfinite(xyz).all(-1)
         fields = {name: self._read_channel(name, number)[is_return] for name in self._fields}
-        return Points(xyz[is_return], {_FIELD_NAMES.get(name, name): values for name, values in fields.items()})
+        return xyz[is_return], {_FIELD_NAMES.get(name, name): values for name, values in fields.items()}
 
     def _read_channel(self, name: str, number: int) -> np.ndarray:
         return self._sensor.channel(name).read(number, number + 1)[0]
@@ -147,6 +135,6 @@ def read_map(trace: Path) -> Points:
     """The points of `_map`, in the world of `_odom`. Raises FormatError when there is none."""
     path = trace / MAP / "map.ply"
     try:
-        return Points(*read_ply(path))
+        return read_ply(path)
     except FileNotFoundError as error:
         raise FormatError(f"{path}: is missing; run the workflow with the output `map`") from error

@@ -20,17 +20,8 @@ from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import locate_traces
+from rover_pipeline.kinematics import mounts
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import (
-    COMPONENTS,
-    FALSE_ALARM,
-    UNITS,
-    MountEstimate,
-    agree,
-    combine,
-    compare,
-    difference,
-)
 from rover_pipeline.validation.mounts import Shown, shown_mounts
 
 #: Types of the sensors that have a mount, and what is made of each before. Layout.
@@ -73,18 +64,18 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
         raise FormatError(
             f"{traces[0]}: has no radar, no camera and no IMU beside a lidar, of which a mount could be found"
         )
-    mounts: dict[str, Mount] = {}
+    adopted: dict[str, Mount] = {}
     sections: dict[str, Any] = {}
     for sensor, found in shown.items():
         declared, estimate = _of_recordings(sensor, found)
-        mounts[sensor], sections[sensor] = _described(declared, estimate)
+        adopted[sensor], sections[sensor] = _described(declared, estimate)
         if device := found[0][1].device:
             sections[sensor]["device"] = device
         yield _line(sensor, declared, estimate)
         for text in (*estimate.remarks, *(estimate.proposals() if estimate.adopted else ())):
             print(f"rover-pipeline: {sensor}: {text}", file=sys.stderr)
     content = {
-        "rig": {sensor: _as_config(mount) for sensor, mount in mounts.items()},
+        "rig": {sensor: _as_config(mount) for sensor, mount in adopted.items()},
         "estimates": sections,
         "provenance": {
             "made_by": f"rover_pipeline {__version__}, calibrate rig",
@@ -105,23 +96,25 @@ def _require_place(out: Path) -> None:
         raise InTheWayError(f"{out}: stands there, and this command did not write it; move it away, or name another -o")
 
 
-def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mount, MountEstimate]:
+def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mount, mounts.MountEstimate]:
     """The declared mount, and the estimate of all recordings."""
     (first, start), *others = found
     for trace, other in others:
-        if np.abs(difference(start.declared, other.declared)).max() > _ROUNDING:
+        if np.abs(mounts.difference(start.declared, other.declared)).max() > _ROUNDING:
             raise ConfigError(f"{trace}: declares another mount of {sensor} than {first}; calibrate it alone")
-    whole = combine(start.declared, [each.estimate for _, each in found])
+    whole = mounts.combine(start.declared, [each.estimate for _, each in found])
     for (one, a), (two, b) in combinations(found, 2):
-        if chdtrc(len(COMPONENTS), agree(a.estimate, b.estimate)) < FALSE_ALARM:
+        if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < mounts.FALSE_ALARM:
             text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
-            return start.declared, MountEstimate(start.declared, whole.prior, whole.prior, (text,), adopted=False)
+            return start.declared, mounts.MountEstimate(
+                start.declared, whole.prior, whole.prior, (text,), adopted=False
+            )
     return start.declared, whole
 
 
-def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[str, Any]]:
+def _described(declared: Mount, estimate: mounts.MountEstimate) -> tuple[Mount, dict[str, Any]]:
     """The mount for the configuration, and what is known of it."""
-    off = difference(declared, estimate.mount) * (not estimate.adopted)
+    off = mounts.difference(declared, estimate.mount) * (not estimate.adopted)
     covariance = estimate.covariance + np.outer(off, off)
     mount = estimate.mount if estimate.adopted else declared
     if estimate.observed.any():
@@ -132,7 +125,7 @@ def _described(declared: Mount, estimate: MountEstimate) -> tuple[Mount, dict[st
         "rotation_sigma_deg": np.degrees(rotation).round(4).tolist(),
         "translation_sigma": translation.round(5).tolist(),
         "time_offset_sigma": round(float(late), 6),
-        "observed": [name for name, seen in zip(COMPONENTS, estimate.observed, strict=True) if seen],
+        "observed": [name for name, seen in zip(mounts.COMPONENTS, estimate.observed, strict=True) if seen],
         "declared": _as_config(declared) if declared.known else None,
         "remarks": [*estimate.remarks, *estimate.proposals()],
     }
@@ -149,18 +142,17 @@ def _as_config(mount: Mount) -> Mapping[str, Any]:
     return entry | {"covariance": [[float(f"{value:.4g}") for value in row] for row in mount.covariance]}
 
 
-def _line(sensor: str, declared: Mount, estimate: MountEstimate) -> str:
+def _line(sensor: str, declared: Mount, estimate: mounts.MountEstimate) -> str:
     """What people read: the mount less the declared one, where it is observed."""
     if not estimate.adopted:
         return f"{sensor}: stays as declared"
-    error, parts = difference(declared, estimate.mount), []
+    error, parts = mounts.difference(declared, estimate.mount), []
     for name, (unit, factor), off, sigma, seen in zip(
-        COMPONENTS, UNITS, error, estimate.sigma, estimate.observed, strict=True
+        mounts.COMPONENTS, mounts.UNITS, error, estimate.sigma, estimate.observed, strict=True
     ):
         parts += [f"{name} {factor * off:+.3g} \u00b1 {factor * sigma:.2g} {unit}"] if seen else []
-    wrong = "contradicts" if declared.known and compare(declared, estimate).is_wrong else "agrees with"
-    return (
-        f"{sensor}: {', '.join(parts)}; {wrong} what was declared"
-        if declared.known
-        else f"{sensor}: {', '.join(parts)}"
-    )
+    line = f"{sensor}: {', '.join(parts)}"
+    if not declared.known:
+        return line
+    wrong = "contradicts" if mounts.compare(declared, estimate).is_wrong else "agrees with"
+    return f"{line}; {wrong} what was declared"

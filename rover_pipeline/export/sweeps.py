@@ -118,35 +118,21 @@ class PosedSweeps(RawSweeps):
         return aligned
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
-        """The returns in the `images` of a sweep."""
-        if self.has_points:
-            return self._deskewed_points(number, images)
-        read = {name: image[None] for name, image in images.items()}
-        none = np.zeros_like(read["rng"], "u1")
-        made = points(
-            read["rng"],
-            read.get("rfl", none),
-            none,
-            self.ts[number : number + 1],
-            options=self.options,
-            metadata=self._metadata,
-            odometry=self.odometry,
-        )
-        is_return = np.isfinite(made["xyz"][0]).all(-1)
-        return Sweep(made["xyz"][0][is_return], made["rfl"][0][is_return] if "rfl" in read else None)
-
-    def _deskewed_points(self, number: int, stored: dict[str, np.ndarray]) -> Sweep:
-        """The same of a lidar that is points. Those of unknown motion are taken as they are."""
-        given: dict[str, Any] = {name: values[None] for name, values in stored.items() if name != "intensity"}
-        made = of_points(
+        """The returns in the `images` of a sweep. Points whose motion is unknown stay where they were measured."""
+        given: dict[str, Any] = {name: image[None] for name, image in images.items()}
+        made = (of_points if self.has_points else points)(
             **given,
             ts=self.ts[number : number + 1],
             options=self.options,
             metadata=self._metadata,
             odometry=self.odometry,
         )
-        xyz = made["xyz"][0][: int(stored["count"])]
-        if "intensity" not in stored:
+        xyz = made["xyz"][0]
+        if not self.has_points:
+            is_return = np.isfinite(xyz).all(-1)
+            return Sweep(xyz[is_return], images["rfl"][is_return] if "rfl" in images else None)
+        xyz = xyz[: int(images["count"])]
+        if "intensity" not in images:
             return Sweep(xyz, None)
-        share = np.nan_to_num(stored["intensity"][: len(xyz)] / read_points(self._metadata).full_intensity)
+        share = np.nan_to_num(images["intensity"][: len(xyz)] / read_points(self._metadata).full_intensity)
         return Sweep(xyz, np.clip(np.round(255 * share), 0, 255).astype("u1"))

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from imagecodecs import lzf_decode
@@ -246,25 +246,18 @@ def _numbers(text: bytes, rows: int, columns: int) -> np.ndarray:
 READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {".bin": _bin, ".npz": _npz, ".pcd": _pcd, ".ply": _ply}
 
 
-class Turn(NamedTuple):
-    """A turn of the beams from behind to behind, relative to the instant at which they look ahead.
+def steady_turns(ts: np.ndarray) -> np.ndarray:
+    """Turns of the beams from behind to behind, as long as the median time between sweeps, f8 (sweep,), s.
 
-    Attributes:
-        begin, end: s; the first is negative.
+    Returns:
+        Begin and end of each, f8 (sweep, 2), s after the instant at which the beams look ahead; the first is negative.
     """
-
-    begin: float
-    end: float
-
-
-def steady_turns(ts: np.ndarray) -> list[Turn]:
-    """Turns as long as the median time between them, f8 (sweep,), s."""
     half = float(np.median(np.diff(ts))) / 2 if len(ts) > 1 else 0.05
-    return [Turn(-half, half)] * len(ts)
+    return np.tile([-half, half], (len(ts), 1))
 
 
-def dated(cloud: Cloud, turn: Turn, turning: Turning) -> Cloud:
-    """The cloud with the instant of each point, after the one at which the beams look ahead.
+def dated(cloud: Cloud, turn: np.ndarray, turning: Turning) -> Cloud:
+    """The cloud with the instant of each point, after the one at which the beams look ahead. See `steady_turns`.
 
     Raises:
         ConfigError: its points have times.
@@ -272,7 +265,7 @@ def dated(cloud: Cloud, turn: Turn, turning: Turning) -> Cloud:
     if cloud.time is not None:
         raise ConfigError("--turning: the points have times of their own; leave it out")
     share = share_of_turn(cloud.xyz, turning)
-    return cloud._replace(time=2 * share * np.where(share < 0, -turn.begin, turn.end))
+    return cloud._replace(time=2 * share * np.where(share < 0, -turn[0], turn[1]))
 
 
 def raised(cloud: Cloud, degrees: float) -> Cloud:

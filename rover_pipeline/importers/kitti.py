@@ -31,7 +31,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.clouds import Turn, cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
+from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
 from rover_pipeline.importers.names import sensor_name
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
@@ -190,34 +190,34 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
     """The files of one kind and the times of those that are there; None without any."""
     if not (folder / "data").is_dir():
         return None
-    files, times = find(folder / "data"), read_times(folder / "timestamps.txt")
-    try:
-        numbers = np.array([int(path.stem) for path in files])
-    except ValueError as error:
-        raise FormatError(f"{folder / 'data'}: names of files must be numbers: {error}") from error
-    if numbers.max() >= len(times):
-        raise FormatError(f"{folder / 'timestamps.txt'}: has {len(times)} times, data has a file {numbers.max()}")
-    ts = times[numbers]
+    files = find(folder / "data")
+    ts = _times_of(files, folder / "timestamps.txt")
     require_steady(ts, folder / "timestamps.txt")
     return Samples(files, ts)
 
 
-def _turns(folder: Path, sweeps: Samples) -> list[Turn]:
-    """When each sweep began and ended, after it looked ahead; by the time between sweeps where no list says so."""
+def _times_of(files: Sequence[Path], listed: Path) -> np.ndarray:
+    """The times of files from a list, f8 (file,), s: the names of files are the numbers of the lines, from 0."""
+    times = read_times(listed)
+    try:
+        numbers = np.array([int(path.stem) for path in files])
+    except ValueError as error:
+        raise FormatError(f"{files[0].parent}: names of files must be numbers: {error}") from error
+    if numbers.max() >= len(times):
+        raise FormatError(f"{listed}: has {len(times)} times, data has a file {numbers.max()}")
+    return np.asarray(times[numbers])
+
+
+def _turns(folder: Path, sweeps: Samples) -> np.ndarray:
+    """The turn of each sweep, as `steady_turns` gives it; by the time between sweeps where no list says when it was."""
     paths = [folder / f"timestamps_{name}.txt" for name in ("start", "end")]
     turns = steady_turns(sweeps.ts)
     if not all(path.is_file() for path in paths):
         return turns
-    lists = [read_times(path) for path in paths]
-    numbers = np.array([int(path.stem) for path in sweeps.files])
-    for path, times in zip(paths, lists, strict=True):
-        if numbers.max() >= len(times):
-            raise FormatError(f"{path}: has {len(times)} times, data has a file {numbers.max()}")
-    begin, end = (times[numbers] - sweeps.ts for times in lists)
+    begin, end = (_times_of(sweeps.files, path) - sweeps.ts for path in paths)
     # A lidar that looks ahead in the middle of its turn; other times are those of another clock.
-    plausible = (begin < 0) & (end > 0) & (end - begin < 2 * (turns[0].end - turns[0].begin))
-    found = [Turn(*pair) for pair in zip(begin.tolist(), end.tolist(), strict=True)]
-    return [each if good else turn for each, good, turn in zip(found, plausible, turns, strict=True)]
+    plausible = (begin < 0) & (end > 0) & (end - begin < 2 * np.diff(turns[0]))
+    return np.where(plausible[:, None], np.stack([begin, end], 1), turns)
 
 
 def _sweep_files(folder: Path) -> list[Path]:

@@ -183,18 +183,22 @@ def of_script(text: str, path: str) -> Studio:
             variables[assigned[1]] = _value(assigned[2].strip().rstrip(";"), variables)
         for name, arguments in re.findall(r"ar1\.(\w+)\s*\(([^()]*)\)", code):
             calls.setdefault(name, []).append([_value(each.strip(), variables) for each in arguments.split(",")])
-    profile = _numbers(path, "ar1.ProfileConfig", _only(path, calls, "ProfileConfig", "ar1."))
-    frame = _numbers(path, "ar1.FrameConfig", _only(path, calls, "FrameConfig", "ar1."))
-    channels = _numbers(path, "ar1.ChanNAdcConfig", _only(path, calls, "ChanNAdcConfig", "ar1."))
-    lanes = _numbers(path, "ar1.LVDSLaneConfig", _only(path, calls, "LVDSLaneConfig", "ar1."))
-    _require(path, "ar1.ProfileConfig", profile, _SCRIPT_PROFILE_ARGUMENTS, exactly=True)
-    _require(path, "ar1.ChanNAdcConfig", channels, 10, exactly=True)
-    _require(path, "ar1.FrameConfig", frame, 5)
-    _require(path, "ar1.LVDSLaneConfig", lanes, 5)
+
+    def only(name: str, minimum: int, exactly: bool = False) -> list[float]:
+        """The arguments of a call; an error where there is none, or where there are different ones."""
+        given = calls.get(name, [])
+        if not given:
+            raise ConfigError(f"{path}: has no call of ar1.{name}; give the script that configured the capture")
+        if any(each != given[0] for each in given[1:]):
+            ways = f"calls ar1.{name} in {len(given)} ways"
+            raise ConfigError(f"{path}: {ways}, and does not say which one ran; leave that one")
+        return _numbers(path, f"ar1.{name}", given[0], minimum, exactly)
+
+    profile, frame = only("ProfileConfig", _SCRIPT_PROFILE_ARGUMENTS, exactly=True), only("FrameConfig", 5)
+    channels, lanes = only("ChanNAdcConfig", 10, exactly=True), only("LVDSLaneConfig", 5)
     chirps: dict[int, Chirp] = {}
     for given in calls.get("ChirpConfig", []):
-        call = _numbers(path, "ar1.ChirpConfig", given)
-        _require(path, "ar1.ChirpConfig", call, 10)
+        call = _numbers(path, "ar1.ChirpConfig", given, 10)
         chirp = Chirp(int(call[2]), sum(1 << n for n, on in enumerate(call[7:]) if on), any(call[3:7]))
         for number in range(max(int(call[0]), 0), min(int(call[1]), _MAX_CHIRPS) + 1):
             if chirps.setdefault(number, chirp) != chirp:
@@ -248,7 +252,7 @@ def of_log(text: str, path: str) -> Studio:
     minima = (11, 5, 8, 2, 4, 1)
     for name, minimum in zip(names, minima, strict=True):
         for call in calls[name]:
-            _require(path, f"API:{name}", _numbers(path, f"API:{name}", call), minimum)
+            _numbers(path, f"API:{name}", call, minimum)
     profile, frame = calls["ProfileConfig"][-1], calls["FrameConfig"][-1]
     board = _board(chip) if chip else None
     scale = _SCALE_60 if board and board[3:4] == "6" else _SCALE_77
@@ -295,32 +299,17 @@ def _board(chip: str) -> str:
     return ("IWR" if digits[0].startswith(("6", "14")) else "AWR") + digits[0].upper()
 
 
-def _only(path: str, calls: Mapping[str, Sequence[list[Any]]], name: str, prefix: str) -> list[Any]:
-    """The arguments of a call; an error where there is none, or where there are different ones."""
-    given = calls.get(name, [])
-    if not given:
-        raise ConfigError(f"{path}: has no call of {prefix}{name}; give the script that configured the capture")
-    if any(each != given[0] for each in given[1:]):
-        raise ConfigError(
-            f"{path}: calls {prefix}{name} in {len(given)} ways, and does not say which one ran; leave that one"
-        )
-    return given[0]
-
-
-def _numbers(path: str, call: str, arguments: list[Any]) -> list[float]:
-    """The arguments, each of them a number."""
+def _numbers(path: str, call: str, arguments: list[Any], minimum: int, exactly: bool = False) -> list[float]:
+    """The arguments of a call, each of them a number, and not fewer than there must be."""
     for position, value in enumerate(arguments):
         if not isinstance(value, float):
             raise ConfigError(f"{path}: argument {position + 1} of {call} is {short(value)}, no number; write it out")
-    return arguments
-
-
-def _require(path: str, call: str, arguments: list[Any], minimum: int, exactly: bool = False) -> None:
     if len(arguments) < minimum or (exactly and len(arguments) != minimum):
         kind = "" if exactly else "at least "
         raise ConfigError(
             f"{path}: {call} has {len(arguments)} arguments, not {kind}{minimum} as for chips with three transmitters"
         )
+    return arguments
 
 
 def epoch_of(text: Any) -> float:

@@ -24,14 +24,7 @@ from rover_pipeline.format.texts import read_json
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import from_rig, in_rig, write_config
 from rover_pipeline.importers.tuning import TUNING
-from rover_pipeline.lidar.captures import (
-    frame_imu,
-    imu_packets,
-    measured,
-    metadata_beside,
-    open_capture,
-    sensor_numbers,
-)
+from rover_pipeline.lidar import captures
 from rover_pipeline.lidar.sidecar import require_sizes
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.numerics.linear import inv, matmul
@@ -218,7 +211,7 @@ def import_ouster(
         raise ConfigError(f"--start {start}: must be seconds since 1970")
     described = [metadata] if metadata else []
     if capture.suffix == ".pcap" and metadata is None:
-        described = [same_stem] if same_stem.exists() else metadata_beside(capture)
+        described = [same_stem] if same_stem.exists() else captures.metadata_beside(capture)
         if not described:
             raise FormatError(
                 f"{capture}: the metadata of its sensor is missing: put it beside the capture as {same_stem.name}, "
@@ -279,10 +272,10 @@ class _Reader:
         self.capture, self.metadata, self.start = capture, metadata, start
         self.notes: list[str] = []
         with _sdk_errors(capture):
-            self._source = open_capture(capture, metadata)
+            self._source = captures.open_capture(capture, metadata)
             described = list(self._source.sensor_info)
         try:
-            numbers = sensor_numbers(described, sensor)
+            numbers = captures.sensor_numbers(described, sensor)
         except ValueError as error:
             raise ConfigError(f"{capture}: {error}") from error
         if more := numbers[MAX_SENSORS:]:
@@ -326,9 +319,9 @@ class _Reader:
             return
         with ExitStack() as stack, _sdk_errors(self.capture):
             writers = {n: stack.enter_context(ImuWriter(trace / each.imu)) for n, each in wanted.items()}
-            for number, packet in imu_packets(self.capture, self.metadata):
+            for number, packet in captures.imu_packets(self.capture, self.metadata):
                 if number in writers:
-                    writers[number].append(*measured(packet))
+                    writers[number].append(*captures.measured(packet))
 
     def described(self, trace: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         """The entries of the sensors in `config.yaml`, and the section `rig`."""
@@ -386,7 +379,7 @@ class _Reader:
 
     def _measured(self, sensor: _Sensor, scan: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the IMU measured during a sweep, as far as the sweep holds it: times, f8 s, and both vectors."""
-        stamps, acc, avel = frame_imu(scan)
+        stamps, acc, avel = captures.frame_imu(scan)
         # The sensor's clock stamps both; the sweep's own time says how far that is from the time of the host.
         offset = self._time_of(sensor, scan) - float(scan.timestamp.max(initial=0)) / 1e9
         return stamps / 1e9 + offset, acc, avel

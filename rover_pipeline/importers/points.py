@@ -269,3 +269,46 @@ class PointsWriter(Closing):
     def release(self) -> None:
         for column in self._columns.values():
             column.file.close()
+
+
+class SweepsWriter:
+    """Writes sweeps by a `PointsWriter`, which has what the first of them has.
+
+    Attributes:
+        count: sweeps that were written; late: those that are left out, because they are not after the one before.
+    """
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self.folder, self.count, self.late = folder, 0, 0
+        self._source, self._last = source, -np.inf
+        self._writer: PointsWriter | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a sweep."""
+        return self._writer is not None
+
+    def put(
+        self, ts: float, cloud: Cloud, unit: str, instant: str = "the end of the sweep", *, valid: bool = True
+    ) -> None:
+        """Add a sweep. `unit`: of its intensities, `instant`: what its time `ts`, s, is of; of the first one."""
+        if self._writer is None:
+            self._writer = PointsWriter(
+                self.folder,
+                intensity=unit if cloud.intensity is not None else None,
+                ring=cloud.ring is not None,
+                time=cloud.time is not None,
+                instant=instant,
+                source=self._source,
+            )
+        if ts <= self._last:
+            self.late += 1
+            return
+        self._writer.append(ts, cloud, valid=valid)
+        self._last = ts
+        self.count += 1
+
+    def close(self) -> None:
+        """Make the sensor complete, if there was a sweep."""
+        if self._writer:
+            self._writer.close()

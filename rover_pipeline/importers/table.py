@@ -221,8 +221,8 @@ IMPORTS = Registry(
         ),
         _ours("pictures", "a folder of pictures as the camera", "pictures:import_pictures", _PICTURES, "pictures"),
         _ours("kitti", "a drive of KITTI's raw recordings", "kitti:import_kitti", _KITTI),
-        _ours("ros", "ROS 1 and ROS 2: .bag, .mcap and .db3 files, folders of rosbag2", "ros.record:import_bags", _ROS),
-        _ours("velodyne", "captures of Velodyne lidars: .pcap", "velodyne:import_capture", _VELODYNE, "sweeps"),
+        _ours("ros", "ROS 1 and ROS 2: .bag, .mcap and .db3 files, folders of rosbag2", "ros.record:import_ros", _ROS),
+        _ours("velodyne", "captures of Velodyne lidars: .pcap", "velodyne:import_velodyne", _VELODYNE, "sweeps"),
         # No kept library on the package index decodes captures of these makers; their drivers for ROS do.
         _elsewhere(
             "Hesai", "let HesaiLidar_ROS_2.0 read it (its config.yaml names a pcap as the source)", "PointCloud2"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,23 +48,9 @@ def read_times(path: Path) -> np.ndarray:
     return np.array(times, "f8")
 
 
-class FileTimes(NamedTuple):
-    """Times of files.
-
-    Attributes:
-        ts: f8 (file,), seconds since 1970, increasing.
-        source: where they come from.
-        shift: that was added to what the list said, s.
-        notes: what the user should know, one line each.
-    """
-
-    ts: np.ndarray
-    source: str
-    shift: float
-    notes: tuple[str, ...] = ()
-
-
-def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | None, start: float | None) -> FileTimes:
+def times_of_files(
+    files: Sequence[Path], listed: Path | None, rate: float | None, start: float | None
+) -> tuple[np.ndarray, str, float, list[str]]:
     """The time of each file.
 
     Times that are not between 1990 and 2100, such as those that count from the first sweep, are moved: the first one is
@@ -75,6 +60,10 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
         listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or
             above them, if there is one.
         rate: Hz, where there is no list; start: of the first one, seconds since 1970.
+
+    Returns:
+        Times, f8 (file,), seconds since 1970, increasing; where they come from; what was added to what the list said,
+        s; and what the user should know, one line each.
 
     Raises:
         ConfigError: nothing gives the times.
@@ -98,15 +87,14 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
         if any(stem is None for stem in stems):
             raise ConfigError(f"{folder}: nothing gives the times of its files; give --times FILE or --rate HZ")
         times, source = np.array(stems, "f8"), "names of files"
-    shift = 0.0
-    notes: tuple[str, ...] = ()
+    shift, notes = 0.0, []
     if start is not None:
         shift = start - float(times[0])
     elif not is_set(times):
         shift = files[0].stat().st_mtime - float(times[0])
-        notes = (f"times by {source} count from when {files[0].name} was last changed (--start sets the first one)",)
+        notes.append(f"times by {source} count from when {files[0].name} was last changed (--start sets the first one)")
     require_steady(times + shift, listed or folder)
-    return FileTimes(times + shift, source, shift, notes)
+    return times + shift, source, shift, notes
 
 
 def require_steady(times: np.ndarray, place: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -21,7 +21,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.importers.points import Cloud, SweepsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.importers.velodyne_packets import (
@@ -223,13 +223,6 @@ def model_of(name: str | None, calibration: Path | None) -> Model | None:
     return MODELS[NAMES[name]] if name else None
 
 
-def import_capture(
-    capture: Path, out: Path, model: str | None, calibration: Path | None, partial: bool
-) -> int | dict[str, int]:
-    """`import_velodyne` with the arguments of the command line."""
-    return import_velodyne(capture, out, model_of(model, calibration), say, partial=partial)
-
-
 @dataclass
 class _Lidar:
     """A lidar of a capture.
@@ -240,7 +233,7 @@ class _Lidar:
 
     label: str
     builder: SweepBuilder
-    sink: Sweeps
+    sink: PacketWriter
     failed: str = ""
 
     @property
@@ -249,8 +242,7 @@ class _Lidar:
 
     def add(self, capture: Path, sweeps: Iterator[Sweep], *, last: bool = False) -> None:
         try:
-            for sweep in sweeps:
-                self.sink.put(sweep)
+            self.sink.take(sweeps)
             if last:
                 self.sink.close()
                 self.failed = "" if self.sink.count or self.main else "its packets hold no sweep"
@@ -266,7 +258,7 @@ class _Lidar:
             return [f"the lidar {self.label} is left out: {self.failed}"]
         assert self.builder.model is not None
         count = self.sink.count
-        notes = [f"{self.builder.model.name}: {count} sweeps, {count - self.sink.valid} of them not whole"]
+        notes = [f"{self.builder.model.name}: {count} sweeps, {count - self.sink.whole} of them not whole"]
         notes += self.sink.notes
         if self.builder.lost:
             notes.append(f"{self.builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
@@ -274,13 +266,20 @@ class _Lidar:
 
 
 def import_velodyne(
-    capture: Path, out: Path, model: Model | None, say: Callable[[str], object], *, partial: bool = False
+    capture: Path,
+    out: Path,
+    *,
+    model: str | None = None,
+    calibration: Path | None = None,
+    partial: bool = False,
+    say: Callable[[str], object] = say,
 ) -> int | dict[str, int]:
     """Write the trace `out` from a capture. The lidar whose packet comes first is `lidar`, others are called after
     what differs in their addresses.
 
     Args:
-        model: that lidar; None = the one that its packets name. Of others it is the one whose packets name none.
+        model, calibration: of that lidar, see `model_of`; None = as its packets say. Of others it is the one whose
+            packets name none.
         partial: use the packets before the place where the capture is cut off.
 
     Returns:
@@ -289,6 +288,7 @@ def import_velodyne(
     Raises:
         FormatError: the file is no capture, is cut off, or holds no packets of a lidar that is known.
     """
+    given = model_of(model, calibration)
     lidars: dict[tuple[bytes, int], _Lidar] = {}
     others: Counter[int] = Counter()
     with imported_trace(out) as trace, opened_file(capture) as file:
@@ -305,7 +305,7 @@ def import_velodyne(
                     if len(lidars) >= MAX_SENSORS:
                         others[-1] += 1
                         continue
-                    lidar = lidars[datagram.source] = _new_lidar(trace, capture, datagram, [*lidars.values()], model)
+                    lidar = lidars[datagram.source] = _new_lidar(trace, capture, datagram, [*lidars.values()], given)
                 if not lidar.failed:
                     lidar.add(capture, lidar.builder.add(datagram.data, datagram.stamp))
                 if file.tell() // 1_000_000 > shown:
@@ -338,7 +338,7 @@ def _new_lidar(trace: Path, capture: Path, datagram: Datagram, known: Sequence[_
     taken = [lidar.sink.folder.name for lidar in known]
     name = sensor_name("lidar", label, known[0].label, taken) if known else "lidar"
     builder = SweepBuilder(otherwise=model) if known else SweepBuilder(model)
-    return _Lidar(label, builder, Sweeps(trace / name, f"capture {capture.name}"))
+    return _Lidar(label, builder, PacketWriter(trace / name, f"capture {capture.name}"))
 
 
 def _entry(lidar: _Lidar, several: bool) -> dict[str, Any]:
@@ -348,38 +348,27 @@ def _entry(lidar: _Lidar, several: bool) -> dict[str, Any]:
     return {"type": "lidar", "args": {"model": lidar.builder.model.name, **address}}
 
 
-class Sweeps:
+class PacketWriter(SweepsWriter):
     """Writes sweeps of packets as the sensor `lidar`.
 
     Attributes:
-        count, valid: sweeps that were written, and those of them that are whole; notes: what was left out.
+        whole: sweeps that are whole revolutions.
     """
 
-    def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self._source = folder, source
-        self.count = self.valid = self._late = 0
-        self.notes: list[str] = []
-        self._writer: PointsWriter | None = None
-        self._last = -np.inf
+    whole = 0
 
-    def put(self, sweep: Sweep) -> None:
-        if self._writer is None:
-            self._writer = PointsWriter(
-                self.folder, intensity="calibrated reflectivity, 0 to 255", ring=True, time=True, source=self._source
-            )
-        if sweep.ts <= self._last:
-            self._late += 1
-            return
-        self._writer.append(sweep.ts, sweep.cloud, valid=sweep.valid)
-        self._last = sweep.ts
-        self.count += 1
-        self.valid += sweep.valid
+    def take(self, sweeps: Iterable[Sweep]) -> None:
+        """Add sweeps in the order of time."""
+        for each in sweeps:
+            before = self.count
+            self.put(each.ts, each.cloud, "calibrated reflectivity, 0 to 255", valid=each.valid)
+            self.whole += each.valid * (self.count - before)
 
-    def close(self) -> None:
-        if self._late:
-            self.notes.append(f"{self._late} sweeps are left out: they are stamped no later than those before")
-        if self._writer:
-            self._writer.close()
+    @property
+    def notes(self) -> list[str]:
+        """What was left out."""
+        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
+        return [late] if self.late else []
 
 
 def datagrams(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.lookup import optional
 from rover_pipeline.reading.sensor import Sensor
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def dataset_of(sensor: Sensor, samples: Any = None, channels: tuple[str, ...] = 
         Variables by channel over `time` (datetime64[ns], UTC), with `units`, `long_name` and `description`; coordinates
         `ts` (f8, s, as it is stored), `valid` (bool), and the values of the bins of axes that `axes.json` describes.
     """
-    try:
-        import xarray
-    except ImportError as error:
-        raise MissingExtraError("to_xarray", "xarray") from error
+    xarray = optional("xarray", "to_xarray", "xarray")
     key = slice(None) if samples is None else samples
     ts = np.atleast_1d(sensor.ts[key])
     coordinates: dict[str, Any] = {
@@ -49,7 +46,9 @@ def dataset_of(sensor: Sensor, samples: Any = None, channels: tuple[str, ...] = 
         attributes = {"units": channel.unit, "long_name": short, "description": channel.description}
         variables[channel.name] = ((TIME, *axes), values, {key: text for key, text in attributes.items() if text})
         coordinates |= {axis: labels for axis in axes if (labels := _labels(sensor, axis, sizes[axis])) is not None}
-    return xarray.Dataset(variables, coordinates, {"sensor": sensor.name, "recording": str(sensor.path.parent)})
+    about = {"sensor": sensor.name, "recording": str(sensor.path.parent)}
+    made: Dataset = xarray.Dataset(variables, coordinates, about)
+    return made
 
 
 def _distinct(channel: str, axes: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> list[str]:

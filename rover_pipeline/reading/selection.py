@@ -42,7 +42,7 @@ def _short(value: Any) -> str:
 
 
 def _unknown(name: str, record: Record) -> str:
-    return f"the sample has no {name!r}; {did_you_mean(name, record) if record else 'it is empty'}"
+    return f"the sample has no {name!r}; {did_you_mean(name, record)}"
 
 
 class Selection(NamedTuple):

@@ -102,10 +102,7 @@ class Sensor:
         """
         name = name or f"{self.name.removeprefix('_')}.json"
         if name not in self.sidecars:
-            known = self.sidecars
-            raise UnknownNameError(
-                f"{self.path}: has no sidecar {name!r}; {did_you_mean(name, known) if known else 'it has none'}"
-            )
+            raise UnknownNameError(f"{self.path}: has no sidecar {name!r}; {did_you_mean(name, self.sidecars)}")
         return read_json(self.path / name)
 
     def channel(self, name: str) -> Channel:
@@ -168,9 +165,7 @@ class Sensor:
             return name
         if len(stems := [each for each in known if each.partition(".")[0] == name]) == 1:
             return stems[0]
-        raise UnknownNameError(
-            f"{self.path}: has no channel {name!r}; {did_you_mean(name, known) if known else 'it has none'}"
-        )
+        raise UnknownNameError(f"{self.path}: has no channel {name!r}; {did_you_mean(name, known)}")
 
     def _source(self, channel: str) -> StoredSensor:
         """The sensor that holds a channel of this one."""

@@ -129,7 +129,7 @@ class Trace(Mapping[str, Sensor]):
         path = self.path / folder / file
         if not exists(path):
             names = os.listdir(self.path / folder)
-            raise UnknownNameError(f"{path}: no such file; {did_you_mean(file, names) if names else 'it is empty'}")
+            raise UnknownNameError(f"{path}: no such file; {did_you_mean(file, names)}")
         return path
 
     def close(self) -> None:
@@ -144,8 +144,7 @@ class Trace(Mapping[str, Sensor]):
         virtual = f"_{name.removeprefix('_')}"
         if virtual in load("rover_pipeline.table:TABLE"):
             return f"{self.path}: has no {virtual} yet; make it: {run_command(self.path, [virtual])}"
-        known = list(self)
-        return f"{self.path}: has no sensor {name!r}; {did_you_mean(name, known) if known else 'it has none'}"
+        return f"{self.path}: has no sensor {name!r}; {did_you_mean(name, list(self))}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(StoredTrace(self.path).sensors())

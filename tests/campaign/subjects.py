@@ -22,7 +22,7 @@ from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.importers.kitti import import_kitti
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.importers.pictures import import_pictures
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.importers.velodyne import import_velodyne
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.simulate.record import simulate
@@ -219,7 +219,7 @@ def _bag(folder: Path) -> None:
 
 
 def _import_ros(folder: Path, _stamp: str, _threads: int) -> None:
-    import_ros([folder / "rig.mcap"], folder / "new", Options(), lambda _: None)
+    import_ros([folder / "rig.mcap"], folder / "new", say=lambda _: None)
 
 
 def _capture(folder: Path) -> None:
@@ -228,4 +228,4 @@ def _capture(folder: Path) -> None:
 
 
 def _import_velodyne(folder: Path, _stamp: str, _threads: int) -> None:
-    import_velodyne(folder / "lidar.pcap", folder / "new", None, lambda _: None)
+    import_velodyne(folder / "lidar.pcap", folder / "new", say=lambda _: None)

@@ -16,7 +16,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros import rosbag1
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from tests.importers import bags
 from tests.importers.bags import START, Sent, header
 
@@ -70,7 +70,7 @@ def test_a_chunk_of_bz2_is_decompressed_once(tmp_path: Path, monkeypatch: pytest
         return plain(kind, data, size, at)
 
     monkeypatch.setattr(rosbag1, "decompressed", counted)
-    import_ros([bag], tmp_path / "trace", Options(), lambda line: None)
+    import_ros([bag], tmp_path / "trace", say=lambda line: None)
     assert kinds.count("bz2") == kinds.count("none") > 0
     assert sorted(path.name for path in (tmp_path / "trace").iterdir() if path.is_file()) == ["config.yaml"]
 
@@ -113,9 +113,9 @@ def test_each_picture_of_a_bag_is_looked_at_and_a_damaged_one_is_named(tmp_path:
         sent.append(Sent("/cam/compressed", "sensor_msgs/msg/CompressedImage", stamp, values))
     bag = bags.write_mcap(tmp_path / "a.mcap", sent)
     with pytest.raises(FormatError, match=r"/cam/compressed: the message at 1700000001\.1\d+ s is a JPEG whose "):
-        import_ros([bag], tmp_path / "trace", Options(), lambda line: None)
+        import_ros([bag], tmp_path / "trace", say=lambda line: None)
     lines: list[str] = []
-    assert import_ros([bag], tmp_path / "trace", Options(partial=True), lines.append) == {"camera": 13}
+    assert import_ros([bag], tmp_path / "trace", partial=True, say=lines.append) == {"camera": 13}
     channel = Sensor(tmp_path / "trace" / "camera").channel("video.avi")
     kept = [data for i, data in enumerate(pictures) if i != 11]
     assert [channel.jpeg(i) for i in range(13)] == kept  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ def test_poses_of_a_topic_and_of_a_file_become_the_same_sensor(tmp_path: Path) -
     sink = ReferenceSink(tmp_path / "bag", "lidar", None, {"source": "poses"}, {})
     ts = START + np.arange(3.0)
     for time, pose in zip(ts, POSES, strict=True):
-        sink.add(time, {"pose": pose})
+        sink.add(round(time * 1e9), {"pose": pose})
     sink.close()
     rot = np.concatenate([Rotation.from_quat(POSES[:2, 3:]).as_matrix(), np.full((1, 3, 3), np.nan)])
     pos = np.concatenate([POSES[:2, :3], np.full((1, 3), np.nan)])

@@ -20,7 +20,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ahead import AHEAD
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.ouster import import_ouster
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.importers.ros.sinks import CameraSink
 from rover_pipeline.importers.velodyne import import_velodyne
 from rover_pipeline.validation.check import problems
@@ -36,7 +36,7 @@ XYZ = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
 
 def taken(bag: Path, out: Path, **options: Any) -> tuple[dict[str, int], list[str]]:
     lines: list[str] = []
-    samples = import_ros([bag], out, Options(**options), lines.append)
+    samples = import_ros([bag], out, say=lines.append, **options)
     assert list(problems(out)) == []
     return samples, lines
 
@@ -96,13 +96,13 @@ def _require_sample(kind: str, read: dict[str, np.ndarray], wanted: np.ndarray) 
 def test_a_role_that_is_named_has_the_topics_that_are_named_for_it(tmp_path: Path) -> None:
     bag = bags.write_mcap(tmp_path / "a.mcap", bags.several())
     only = ["lidar=/rear/points", "camera=", "radar=/radar/rear/cloud", "radar=/radar/front/cloud", "imu=/imu/b/data"]
-    samples, lines = taken(bag, tmp_path / "trace", topics=only)
+    samples, lines = taken(bag, tmp_path / "trace", topic=only)
     assert samples == {"lidar": 4, "radar": 4, "radar_front": 5, "imu": 4, "gnss": 5}
     assert "left out: /top/points: the lidar is /rear/points; --topic lidar=/top/points takes it instead" in lines
     config = config_of(tmp_path / "trace")
     assert config["rig"]["radar_front"]["translation"] == pytest.approx([3, 0, -0.5])  # in the frame of the main lidar
     with pytest.raises(ConfigError, match="imu was given before"):
-        taken(bag, tmp_path / "other", topics=["imu=", "imu=/imu/b/data"])
+        taken(bag, tmp_path / "other", topic=["imu=", "imu=/imu/b/data"])
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_another_form_of_a_sensor_and_a_map_are_no_further_sensors(tmp_path: Pat
         "/cam/image: it is another form of /cam/image/compressed; --topic camera=/cam/image takes it instead",
     }
     assert {line.removeprefix("left out: ") for line in lines if line.startswith("left out")} == wanted
-    samples, _ = taken(bag, tmp_path / "both", topics=["lidar=/velodyne_points", "lidar=/scan"])
+    samples, _ = taken(bag, tmp_path / "both", topic=["lidar=/velodyne_points", "lidar=/scan"])
     assert samples == {"lidar": 3, "lidar_scan": 1, "camera": 3}
 
 
@@ -173,7 +173,7 @@ def test_a_further_topic_that_cannot_be_decoded_is_omitted_by_name_and_a_damaged
     strange += [cloud("/empty/points", START + i * TENTH, np.zeros(5, XYZ), frame="empty") for i in range(3)]
     strange += [Sent("/old/packets", "velodyne_msgs/msg/VelodyneScan", *each) for each in scans]
     bag = bags.write_mcap(tmp_path / "a.mcap", [*good, *film, *strange])
-    samples, lines = taken(bag, tmp_path / "trace", topics=["camera=/front/image", "camera=/left/image/compressed"])
+    samples, lines = taken(bag, tmp_path / "trace", topic=["camera=/front/image", "camera=/left/image/compressed"])
     assert samples == {"lidar": 9, "camera": 4}
     why = {line.split(": ")[1]: line for line in lines if line.startswith("left out")}
     assert "is a picture of the format 'h264'; JPEG and PNG can be read" in why["/left/image/compressed"]
@@ -203,7 +203,7 @@ def test_packets_of_two_ousters_are_decoded_each_by_its_own_metadata(captures: P
     assert config_of(tmp_path / "trace")["rig"].keys() == {"imu"}  # nothing says where the right one is
     # A file is of the main one; the other has its own, or none.
     bag = bags.write_mcap(tmp_path / "b.mcap", [*left[1:], *right])
-    assert taken(bag, tmp_path / "given", metadata=folder / METADATA[SINGLE])[0] == samples
+    assert taken(bag, tmp_path / "given", meta=folder / METADATA[SINGLE])[0] == samples
     bag = bags.write_mcap(tmp_path / "c.mcap", [*left, *right[1:]])
     alone, lines = taken(bag, tmp_path / "alone")
     assert alone.keys() == {"lidar", "imu"}
@@ -230,10 +230,10 @@ def test_messages_that_are_worked_on_ahead_do_not_grow_with_the_number_of_topics
         largest = max(largest, waiting)
         return prepare(self, content, number)
 
-    def used(self: CameraSink, ts: float, prepared: Any) -> None:
+    def used(self: CameraSink, ns: int, prepared: Any) -> None:
         nonlocal waiting
         waiting -= 1
-        add(self, ts, prepared)
+        add(self, ns, prepared)
 
     monkeypatch.setattr(CameraSink, "prepare", counted)
     monkeypatch.setattr(CameraSink, "add", used)
@@ -243,10 +243,10 @@ def test_messages_that_are_worked_on_ahead_do_not_grow_with_the_number_of_topics
 
 def test_each_lidar_of_a_capture_of_velodynes_has_the_sweeps_that_it_has_alone(tmp_path: Path) -> None:
     both = bags.write_capture(tmp_path / "both.pcap", addresses=(201, 202))
-    assert import_velodyne(both, tmp_path / "trace", None, lambda text: None) == {"lidar": 3, "lidar_202": 3}
+    assert import_velodyne(both, tmp_path / "trace", say=lambda text: None) == {"lidar": 3, "lidar_202": 3}
     assert list(problems(tmp_path / "trace")) == []
     alone = bags.write_capture(tmp_path / "alone.pcap")
-    assert import_velodyne(alone, tmp_path / "one", None, lambda text: None) == 3
+    assert import_velodyne(alone, tmp_path / "one", say=lambda text: None) == 3
     wanted = snapshot(tmp_path / "one" / "lidar")
     found = snapshot(tmp_path / "trace" / "lidar")
     assert [path for path in wanted if found[path] != wanted[path]] == ["lidar.json"]  # which names the capture
@@ -260,7 +260,7 @@ def test_each_lidar_of_a_capture_of_velodynes_has_the_sweeps_that_it_has_alone(t
     strange = data.replace(b"\x37\x22", b"\x37\x99")
     both.write_bytes(bytes(strange[i] if _of_second(data, i) else data[i] for i in range(len(data))))
     lines: list[str] = []
-    assert import_velodyne(both, tmp_path / "other", None, lines.append) == 3
+    assert import_velodyne(both, tmp_path / "other", say=lines.append) == 3
     assert any(
         "the lidar 192.168.1.202:2368 is left out: packets of the unknown product 0x99" in line for line in lines
     )

@@ -15,7 +15,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ouster import import_ouster
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.validation.check import problems
 from tests.importers import bags
 from tests.importers.bags import START, Sent, header
@@ -28,7 +28,7 @@ METADATA = {SINGLE: "OS-1-128_v2.3.0_1024x10.json", DUAL: "OS-0-32-U1_v2.2.0_102
 
 def taken(bag: Path, out: Path, **options: Any) -> tuple[dict[str, int], list[str]]:
     lines: list[str] = []
-    samples = import_ros([bag], out, Options(**options), lines.append)
+    samples = import_ros([bag], out, say=lines.append, **options)
     assert list(problems(out)) == []
     return samples, lines
 
@@ -80,18 +80,18 @@ def test_packets_without_metadata_say_what_to_give_and_are_taken_when_it_is_give
         taken(bag, tmp_path / "trace")
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="--topic lidar=/ouster/lidar_packets: packets of an Ouster, whose metadata"):
-        taken(bag, tmp_path / "trace", topics=["lidar=/ouster/lidar_packets"])
+        taken(bag, tmp_path / "trace", topic=["lidar=/ouster/lidar_packets"])
     with pytest.raises(FormatError, match=r"nothing\.json"):
-        taken(bag, tmp_path / "trace", metadata=tmp_path / "nothing.json")
+        taken(bag, tmp_path / "trace", meta=tmp_path / "nothing.json")
     (tmp_path / "strange.json").write_text('{"lidar_data_format": 7}')
     with pytest.raises(FormatError, match=r"strange\.json: is no metadata of an Ouster"):
-        taken(bag, tmp_path / "trace", metadata=tmp_path / "strange.json")
+        taken(bag, tmp_path / "trace", meta=tmp_path / "strange.json")
     with pytest.raises(FormatError, match="its 64 packets are of another sensor than the metadata describes"):
-        taken(bag, tmp_path / "trace", metadata=folder / METADATA[SINGLE])
+        taken(bag, tmp_path / "trace", meta=folder / METADATA[SINGLE])
     cut = [each._replace(fields=(each.fields[0][:-5],)) for each in sent]
     with pytest.raises(FormatError, match=r"is a packet of 8,443 bytes; by the metadata of its sensor it has 8,448"):
-        taken(bags.write_mcap(tmp_path / "c.mcap", cut), tmp_path / "trace", metadata=folder / METADATA[DUAL])
-    samples, _ = taken(bag, tmp_path / "trace", metadata=folder / METADATA[DUAL])
+        taken(bags.write_mcap(tmp_path / "c.mcap", cut), tmp_path / "trace", meta=folder / METADATA[DUAL])
+    samples, _ = taken(bag, tmp_path / "trace", meta=folder / METADATA[DUAL])
     assert samples == {"lidar": 1, "imu": 10}
 
     beside = [*sent, *(bags.imu("/imu/data", sent[0].time + i * TENTH, (0, 0, 9.8)) for i in range(3))]

@@ -112,7 +112,7 @@ def test_the_map_of_points_has_the_points_and_the_brightness_of_that_of_images(i
     for name, tolerance in (("points", 0.001), ("occupied_cells", 0.1), ("free_cells", 0.3)):
         assert two[name] == pytest.approx(one[name], rel=tolerance)
     clouds = [read_map(trace) for trace in (images, points)]
-    assert clouds[1].fields["intensity"].mean() == pytest.approx(clouds[0].fields["intensity"].mean(), rel=0.01)
+    assert clouds[1][1]["intensity"].mean() == pytest.approx(clouds[0][1]["intensity"].mean(), rel=0.01)
 
 
 def test_odometry_of_points_agrees_with_that_of_images(images: Path, tmp_path: Path) -> None:

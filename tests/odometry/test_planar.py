@@ -10,7 +10,7 @@ import pytest
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.odometry.registration.cross_validation import NO_FIT, noise_scale
 from rover_pipeline.table import find_step
 from tests.importers import bags
@@ -41,7 +41,7 @@ def test_the_poses_of_a_planar_scanner_are_not_valid_and_the_reason_is_told(tmp_
         fields = (header(stamp), *limits, ranges(number, angles), np.ones(360, "f4"))
         sent.append(Sent("/scan", "sensor_msgs/msg/LaserScan", stamp, fields))
     trace = tmp_path / "trace"
-    import_ros([bags.write_ros1(tmp_path / "a.bag", sent)], trace, Options(), lambda text: None)
+    import_ros([bags.write_ros1(tmp_path / "a.bag", sent)], trace, say=lambda text: None)
     result = run_step(find_step("_odom"), trace, "_odom", Request())
     assert result.invalid == result.samples == 200
     assert np.isfinite(Sensor(trace / "_odom").channel("pos").read()).all()

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.importers.ros.sinks import bin_size
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import sent_points
@@ -33,7 +33,7 @@ def test_the_velocity_of_a_hand_carried_radar_is_the_integral_of_the_acceleratio
     captures: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace"
-    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, Options(), lambda text: None)
+    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, say=lambda text: None)
     for name in ("_radar_points", "_radar_velocity"):
         assert run_step(find_step(name), trace, name, Request()).samples == 412
     assert list(problems(trace)) == []
@@ -62,7 +62,7 @@ def test_a_hand_carried_radar_returns_to_its_start_and_is_not_valid_where_nobody
     captures: Path, tmp_path: Path, mounted: bool
 ) -> None:
     trace = tmp_path / "trace"
-    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, Options(), lambda text: None)
+    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, say=lambda text: None)
     here = {"translation": [0.0, 0.0, 0.0], "rotation": np.eye(3).tolist()}
     rig = {"radar": {"translation": [0.03, 0.03, -0.06], "rotation": _MOUNT.as_matrix().tolist()}, "imu": here}
     if mounted:
@@ -100,7 +100,7 @@ def _gravity(ts: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> np.ndarray:
 
 def test_samples_cannot_be_made_of_points(captures: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, Options(), lambda text: None)
+    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, say=lambda text: None)
     with pytest.raises(FormatError, match=r"a radar of points and no samples \(radar/iq\), which _radar_range_doppler"):
         run_step(find_step("_radar_range_doppler"), trace, "_radar_range_doppler", Request())
 
@@ -133,7 +133,7 @@ def test_layouts_of_several_drivers_are_radars(tmp_path: Path, strength: str, do
     for approaching in (False, True):
         trace = tmp_path / f"trace{approaching}"
         bag = bags.write_mcap(tmp_path / f"{approaching}.mcap", sent)
-        import_ros([bag], trace, Options(approaching=approaching), lambda text: None)
+        import_ros([bag], trace, doppler="approaching" if approaching else "receding", say=lambda text: None)
         radar = Sensor(trace / "radar")
         assert channel in radar.specs and radar.channel("count").read().tolist() == [4, 5, 6]
         wanted = np.arange(6) * (-1 if approaching else 1)

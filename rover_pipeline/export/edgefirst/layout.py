@@ -10,6 +10,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +20,12 @@ from PIL import Image
 from PIL.ExifTags import IFD, Base
 
 from rover_pipeline.camera.pictures import encode_picture
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.files import opened_file, regular_size
+from rover_pipeline.lookup import optional
 
 # Files of EdgeFirst samples, as bytes, and the Arrow table: a row for each box, and one for a sample without any.
 
@@ -102,9 +103,9 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
     schema = pa.schema([pa.field(name, _type(kind)) for name, kind in COLUMNS.items()], metadata)
     names = {"label": list(classes), "group": list(GROUPS)}
     position = {column: {name: at for at, name in enumerate(each)} for column, each in names.items()}
-    total = 0
+    source, total = iter(rows), 0
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in _batches(rows):
+        while batch := list(islice(source, _BATCH)):
             arrays = []
             for name, kind in COLUMNS.items():
                 values = [getattr(row, name) for row in batch]
@@ -148,23 +149,7 @@ def read_table(path: Path) -> Any:
 
 def arrow() -> Any:
     """pyarrow. Raises MissingExtraError when it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.ipc
-    except ImportError as error:
-        raise MissingExtraError("export edgefirst", "edgefirst") from error
-    return pyarrow
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    return optional("pyarrow", "export edgefirst", "edgefirst")
 
 
 def png16(image: np.ndarray) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
@@ -22,16 +21,7 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
-from rover_pipeline.export.edgefirst.layout import (
-    GROUPS,
-    Row,
-    arrow,
-    has_huffman_table,
-    png16,
-    track_id,
-    with_exif,
-    write_table,
-)
+from rover_pipeline.export.edgefirst import layout
 from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
@@ -175,7 +165,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # Layout.
 
 def write(job: ExportJob) -> None:
     """Write the files, the table and the archive."""
-    arrow()  # before hours of work, not after them
+    layout.arrow()  # before hours of work, not after them
     if "camera.jpeg" not in job.options.files:
         job.note("files has no camera.jpeg: readers of the format find no samples")
     sequences = [Sequence(recording, job.options) for recording in job.recordings]
@@ -202,7 +192,7 @@ def write(job: ExportJob) -> None:
             job.note(f"{sequence.recording.path}: has no _objects: its samples have no boxes")
     job.save("sensors", about)
     rows = (row for each in sequences for row in each.rows(classes))
-    write_table(job.layout.path(job.folder, "table"), rows, classes, {"sequences": about})
+    layout.write_table(job.layout.path(job.folder, "table"), rows, classes, {"sequences": about})
     if job.options.zip:
         container, archive = job.folder / job.folder.name, job.layout.path(job.folder, "archive")
         job.part("zip", lambda: [_archive(container, archive)])
@@ -268,10 +258,8 @@ class Sequence:
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
         self.objects = ObjectReader(trace) if options.annotations and (trace / OBJECTS / META).exists() else None
-        self._lens: Lens | None = None
+        self._lens = recording.lens() if recording.has("camera/camera.json") else None
         self._camera_poses: Poses | None = None
-        if recording.has("camera/camera.json"):
-            self._lens = recording.lens()
         if ((poses := recording.folder("_camera_pose")) / META).exists():
             read = whole_sensor(poses, "rot", "pos")
             read["pos"][read["valid"] == 0] = np.nan
@@ -305,7 +293,7 @@ class Sequence:
         """Take the samples that are in a split."""
         inside = splits >= 0
         self.chosen = self._candidates[inside]
-        self._groups = {int(at): GROUPS[code] for at, code in zip(self.chosen, splits[inside], strict=True)}
+        self._groups = {int(at): layout.GROUPS[code] for at, code in zip(self.chosen, splits[inside], strict=True)}
 
     def write(self, job: ExportJob, number: int) -> list[Path]:
         """Write the files of one sample; returns their paths."""
@@ -314,25 +302,24 @@ class Sequence:
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
         if self._depth is not None:
-            data["depth.png"] = png16(self._depth.read(picture, picture + 1)[0])
+            data["depth.png"] = layout.png16(self._depth.read(picture, picture + 1)[0])
         if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
             data |= self._lidar_files(number)
         if self._radar is not None and self._frame_of is not None:
             frame = int(self._frame_of[number])
             spectrum, power = self._radar.read(frame)
             if "radar.png" in self.kinds:
-                data["radar.png"] = png16(self._radar.image(spectrum))
+                data["radar.png"] = layout.png16(self._radar.image(spectrum))
             if "radar.pcd" in self.kinds:
                 data["radar.pcd"] = self._radar.points(frame, power)
         return [job.save(kind, data[kind], sequence=self.name, frame=number) for kind in self.kinds]
 
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
-        if isinstance(self._pictures, PictureChannel) and has_huffman_table(stored := self._pictures.jpeg(picture)):
-            jpeg = stored
-        else:
+        jpeg = self._pictures.jpeg(picture) if isinstance(self._pictures, PictureChannel) else b""
+        if not layout.has_huffman_table(jpeg):
             jpeg = encode(self._pictures.read(picture, picture + 1)[0])
-        return with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
+        return layout.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 
     def _lidar_files(self, number: int) -> dict[str, Any]:
         images = self._sweeps.images(number)
@@ -344,21 +331,21 @@ class Sequence:
             data["lidar.pcd"] = {"x": x, "y": y, "z": z, "intensity": intensity}
         if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
             aligned = self._sweeps.destaggered(images)
-            data["lidar.png"] = png16(aligned["rng"])
+            data["lidar.png"] = layout.png16(aligned["rng"])
             if "lidar.jpeg" in self.kinds:
                 data["lidar.jpeg"] = encode_picture(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
-    def rows(self, classes: list[str]) -> Iterator[Row]:
+    def rows(self, classes: list[str]) -> Iterator[layout.Row]:
         """The rows of the table, in order."""
         angles = from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
         for number, (yaw, pitch, roll) in zip(self.chosen.tolist(), angles.tolist(), strict=True):
             stamp = float(self._sweeps.ts[number])
-            sample = Row(self.name, number, self._groups[number], self.size, (yaw, pitch, roll), stamp)
+            sample = layout.Row(self.name, number, self._groups[number], self.size, (yaw, pitch, roll), stamp)
             boxes = list(self._boxes(number, sample, classes))
             yield from boxes or [sample]
 
-    def _boxes(self, number: int, sample: Row, classes: list[str]) -> Iterator[Row]:
+    def _boxes(self, number: int, sample: layout.Row, classes: list[str]) -> Iterator[layout.Row]:
         if self.objects is None or number >= len(self.objects.valid):
             return
         boxes = self.objects.read(number, number + 1, self.objects.ts)
@@ -374,7 +361,7 @@ class Sequence:
         for at in range(len(around)):
             label = self.objects.classes[int(np.argmax(boxes.probability[at]))]
             yield sample._replace(
-                object_id=track_id(self.recording.name, int(boxes.track[at])),
+                object_id=layout.track_id(self.recording.name, int(boxes.track[at])),
                 label=label,
                 label_index=classes.index(label),
                 box2d=_relative(flat[at], self.size),

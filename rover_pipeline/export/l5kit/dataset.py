@@ -11,20 +11,8 @@ from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
+from rover_pipeline.export.l5kit import records
 from rover_pipeline.export.l5kit.layout import LAYOUT, ArrayWriter, describe, relations
-from rover_pipeline.export.l5kit.records import (
-    AGENT,
-    ARRAYS,
-    FORMAT_VERSION,
-    HOST_LENGTH,
-    LABELS,
-    Scene,
-    agents_at,
-    cut_scenes,
-    frame_times,
-    label_weights,
-    scene_records,
-)
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -49,7 +37,7 @@ def write(job: ExportJob) -> None:
     """
     options: L5kitOptions = job.options
     trajectories = [read_trajectory(recording.path, options.max_gap) for recording in job.recordings]
-    times = [frame_times(each.ts[0], each.ts[-1], options.rate) for each in trajectories]
+    times = [records.frame_times(each.ts[0], each.ts[-1], options.rate) for each in trajectories]
     splits = job.split(
         [
             Course(recording.name, instants / 1e9, trajectory.at(instants / 1e9)[0].pos)
@@ -59,14 +47,16 @@ def write(job: ExportJob) -> None:
     whole = _Store(job, None)
     stores = [_Store(job, name) for name in SPLIT_STORES]
     for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
-        scenes = cut_scenes(trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames)
+        scenes = records.cut_scenes(
+            trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames
+        )
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
         agents = _Agents(recording, trajectory, options) if options.agents else None
         for scene in scenes:
-            records, counts = agents.at(scene) if agents else (np.empty(0, AGENT), np.zeros_like(scene.times))
+            found, counts = agents.at(scene) if agents else (np.empty(0, records.AGENT), np.zeros_like(scene.times))
             for store in (whole, stores[scene.split]):
-                store.add(recording.name, scene, records, counts)
+                store.add(recording.name, scene, found, counts)
     if not len(whole):
         raise FormatError(f"export l5kit: no recording has a scene of at least {options.min_frames} frames")
     for store in (whole, *stores):
@@ -79,16 +69,16 @@ class _Agents:
     def __init__(self, recording: Recording, trajectory: Trajectory, options: L5kitOptions) -> None:
         self._reader = ObjectReader(recording.path)
         self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
-        self._weights = label_weights(self._reader.classes)
+        self._weights = records.label_weights(self._reader.classes)
         self._options = options
 
-    def at(self, scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, scene: records.Scene) -> tuple[np.ndarray, np.ndarray]:
         """See `agents_at`."""
         margin = self._options.max_gap
         begin, end = scene.times[0] / 1e9 - margin, scene.times[-1] / 1e9 + margin
         start, stop = np.searchsorted(self._ts, [begin, end]).tolist()
         objects = self._reader.read(start, stop, self._ts)
-        return agents_at(scene.times, scene.pos, objects, self._weights, self._options)
+        return records.agents_at(scene.times, scene.pos, objects, self._weights, self._options)
 
 
 class _Store:
@@ -97,16 +87,18 @@ class _Store:
     def __init__(self, job: ExportJob, split: str | None) -> None:
         self._job, self._split = job, split
         folder = job.save("group", {"zarr_format": 2}, split=split).parent
-        self._arrays = {name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in ARRAYS.items()}
+        self._arrays = {
+            name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in records.ARRAYS.items()
+        }
         self._recordings: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
         return self._arrays["scenes"].count
 
-    def add(self, recording: str, scene: Scene, agents: np.ndarray, counts: np.ndarray) -> None:
+    def add(self, recording: str, scene: records.Scene, agents: np.ndarray, counts: np.ndarray) -> None:
         number, frames = len(self), self._arrays["frames"].count
-        records = scene_records(scene, host_name(recording), counts, frames, self._arrays["agents"].count)
-        for name, rows in zip(("scenes", "frames", "agents"), (*records, agents), strict=True):
+        made = records.scene_records(scene, host_name(recording), counts, frames, self._arrays["agents"].count)
+        for name, rows in zip(("scenes", "frames", "agents"), (*made, agents), strict=True):
             self._arrays[name].append(rows)
         self._recordings.setdefault(recording, [number, number])[1] = number + 1
 
@@ -114,12 +106,12 @@ class _Store:
         """Finish all arrays. Zarr's own attributes say which scenes are of which recording."""
         for array in self._arrays.values():
             array.close()
-        attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": list(LABELS)}
+        attributes: dict[str, Any] = {"format_version": records.FORMAT_VERSION, "labels": list(records.LABELS)}
         self._job.save("attributes", attributes | {"recordings": self._recordings}, split=self._split)
 
 
 def host_name(recording: str) -> str:
     """The name of a recording in 16 characters: its beginning and a digest where it is longer."""
-    if len(recording) <= HOST_LENGTH:
+    if len(recording) <= records.HOST_LENGTH:
         return recording
     return f"{recording[:11]}-{hashlib.blake2b(recording.encode(), digest_size=2).hexdigest()}"

@@ -37,6 +37,8 @@ from rover_pipeline.kinematics.rotation import obliqueness
 
 #: What l5kit compresses chunks with. Layout.
 _COMPRESSOR = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+#: What chunks may be packed by -> what unpacks them.
+_CODECS: dict[str, Any] = {"": None, "blosc": imagecodecs.blosc_decode, "zlib": imagecodecs.zlib_decode}
 #: Maximum size of a chunk, packed or not. That of the largest array here has 2.5 MB. Schedule.
 _MAX_CHUNK = 1 << 28
 
@@ -99,41 +101,42 @@ def read_array(folder: Path, dtype: np.dtype) -> Iterator[np.ndarray]:
     Raises:
         FormatError: the array is not there, has other records, or a chunk of it is missing or damaged.
     """
-    description = _description(folder)
-    if description.get("dtype") != _describe(dtype):
-        raise FormatError(f"{folder}: .zarray describes other records than those of l5kit 1.5; export it again")
-    compressor = description.get("compressor")
-    if compressor is not None and (not isinstance(compressor, dict) or compressor.get("id") not in ("blosc", "zlib")):
-        raise FormatError(f"{folder}: is packed by {str(compressor)[:60]}, which is neither blosc nor zlib")
-    try:
-        (count,), (chunk,) = description["shape"], description["chunks"]
-        count, chunk = int(count), int(chunk)
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder}: .zarray gives no shape and chunks of one dimension") from error
-    size = chunk * dtype.itemsize
-    if not 0 < size <= _MAX_CHUNK or count < 0:
-        raise FormatError(f"{folder}: .zarray gives chunks of {chunk} records, and {count} records")
+    count, chunk, codec = _declared(folder, dtype)
     for number in range(-(-count // chunk)):
-        data = _unpack(folder / str(number), compressor, size)
+        data = _unpack(folder / str(number), codec, chunk * dtype.itemsize)
         yield np.frombuffer(data, dtype)[: count - number * chunk]
 
 
-def array_length(folder: Path) -> int:
-    """Number of records of an array. Raises FormatError when it is not there."""
+def read_whole(folder: Path, dtype: np.dtype) -> np.ndarray:
+    """All records of an array. Raises FormatError as `read_array` does."""
+    return np.concatenate([np.empty(0, dtype), *read_array(folder, dtype)])
+
+
+def _declared(folder: Path, dtype: np.dtype) -> tuple[int, int, str]:
+    """What `.zarray` says: how many records there are, how many in a chunk, and how chunks are packed ("" = not)."""
     try:
-        return int(_description(folder)["shape"][0])
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder}: .zarray gives no shape") from error
+        content = read_json(folder / ".zarray")
+        (count,), (chunk,) = content["shape"], content["chunks"]
+        count, chunk = int(count), int(chunk)
+        codec = str((content["compressor"] or {"id": ""})["id"])
+        is_known = content["zarr_format"] == 2 and content["dtype"] == _describe(dtype) and codec in _CODECS
+    except OSError as error:
+        raise FormatError(f"{folder}: is no array of zarr 2: .zarray: {error.strerror}") from error
+    except (LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{folder}: .zarray describes no array of zarr 2 with one dimension") from error
+    if not is_known:
+        raise FormatError(f"{folder}: .zarray describes other records than those of l5kit 1.5, or another packing")
+    if not 0 < chunk * dtype.itemsize <= _MAX_CHUNK or count < 0:
+        raise FormatError(f"{folder}: .zarray gives chunks of {chunk} records, and {count} records")
+    return count, chunk, codec
 
 
-def _unpack(path: Path, compressor: dict[str, Any] | None, size: int) -> bytes:
+def _unpack(path: Path, codec: str, size: int) -> bytes:
     """The bytes of a chunk, which must be `size`."""
     try:
         data = read_bounded(path, _MAX_CHUNK, "a chunk")
-        if compressor is not None:
-            decode = imagecodecs.blosc_decode if compressor["id"] == "blosc" else imagecodecs.zlib_decode
-            # The size is bounded by the output that is given, whatever the file claims.
-            data = bytes(decode(data, out=bytearray(size)))
+        # The size is bounded by the output that is given, whatever the file claims.
+        data = bytes(_CODECS[codec](data, out=bytearray(size))) if codec else data
     except RoverError:
         raise
     except OSError as error:
@@ -145,44 +148,23 @@ def _unpack(path: Path, compressor: dict[str, Any] | None, size: int) -> bytes:
     return data
 
 
-def _description(folder: Path) -> dict[str, Any]:
-    try:
-        content = read_json(folder / ".zarray")
-    except OSError as error:
-        raise FormatError(f"{folder}: is no array of zarr 2: .zarray: {error.strerror}") from error
-    if not isinstance(content, dict) or content.get("zarr_format") != 2:
-        raise FormatError(f"{folder}: is no array of zarr, version 2")
-    return content
-
-
 def _describe(dtype: np.dtype) -> list[list[Any]]:
     """The type of records as `.zarray` gives it: name, code and, for an array in the record, its shape."""
-    fields = []
-    for name in dtype.names or ():
-        base, shape = dtype[name].base, dtype[name].shape
-        fields.append([name, base.str, list(shape)] if shape else [name, base.str])
-    return fields
+    return [[name, code, *map(list, shape)] for name, code, *shape in dtype.descr]
 
 
 class _Records(Content):
-    """All records of an array, which `.zarray` describes."""
+    """All records of an array, which `.zarray` describes, or only their number."""
 
-    def __init__(self, dtype: np.dtype) -> None:
-        self._dtype = dtype
+    def __init__(self, dtype: np.dtype, counted: bool) -> None:
+        self._dtype, self._counted = dtype, counted
 
-    def read(self, path: Path) -> np.ndarray:
-        return read_whole(path.parent, self._dtype)
-
-
-class _Length(Content):
-    """The number of records of an array."""
-
-    def read(self, path: Path) -> int:
-        return array_length(path.parent)
+    def read(self, path: Path) -> np.ndarray | int:
+        return _declared(path.parent, self._dtype)[0] if self._counted else read_whole(path.parent, self._dtype)
 
 
 def _array(name: str, rules: Mapping[str, Any] | None = None) -> dict[str, File]:
-    content = _Length() if name == "agents" else _Records(ARRAYS[name][0])
+    content = _Records(ARRAYS[name][0], counted=name == "agents")
     return {name: File(f"[{{split}}.zarr/]{name}/.zarray", content, rules or {}, keep=lambda records: records)}
 
 
@@ -224,17 +206,12 @@ def describe(folder: Path) -> dict[str, Any]:
     return {
         "scenes": len(scenes),
         "frames": len(frames),
-        "agents": array_length(folder / "agents"),
+        "agents": _declared(folder / "agents", AGENT)[0],
         "seconds": round(seconds, 1),
         "rate_hz": round(1e9 / float(np.median(steps)), 3) if len(steps) else None,
         "hosts": sorted(set(scenes["host"].tolist())),
-        "scenes_of_split": {path.stem: array_length(path / "scenes") for path in stores},
+        "scenes_of_split": {path.stem: _declared(path / "scenes", SCENE)[0] for path in stores},
     }
-
-
-def read_whole(folder: Path, dtype: np.dtype) -> np.ndarray:
-    """All records of an array. Raises FormatError as `read_array` does."""
-    return np.concatenate([np.empty(0, dtype), *read_array(folder, dtype)])
 
 
 def relations(folder: Path, found: Files) -> Iterator[str]:

@@ -6,23 +6,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
-from rover_pipeline.export.mda.files import (
-    SNAPSHOT_PERIOD,
-    Entry,
-    Item,
-    add_revision,
-    difference,
-    entry_spans,
-    item_paths,
-    read_bytes,
-    read_item,
-    text_of,
-)
+from rover_pipeline.export.mda import files
+from rover_pipeline.export.mda.files import read_bytes
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.attempt import remove_left
 
@@ -77,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    found = {str(path): _described(read_item(path)) for path in _files(arguments.paths)}
+    found = {str(path): _described(files.read_item(path)) for path in _files(arguments.paths)}
     if arguments.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -90,7 +81,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _described(item: Item) -> dict[str, Any]:
+def _described(item: files.Item) -> dict[str, Any]:
     return {
         "type": item.data_type,
         "payload_bytes": len(item.payload),
@@ -101,21 +92,22 @@ def _described(item: Item) -> dict[str, Any]:
 
 
 def _versions(arguments: argparse.Namespace) -> int:
-    item = read_item(arguments.path)
+    item = files.read_item(arguments.path)
     names = _groups(arguments.path, item, arguments.group)
     if arguments.compare:
         for name in names:
-            lines = _difference(arguments.path, name, item.groups[name], *arguments.compare)
+            with _group_named(arguments.path, name):
+                lines = files.difference(item.groups[name], *arguments.compare)
             print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
-    spans = entry_spans(read_bytes(arguments.path))
+    spans = files.entry_spans(item)
     rows = {
         name: [
             {
                 "revision": revision,
                 "offset": offset,
                 "length": length,
-                "snapshot": revision % SNAPSHOT_PERIOD == 0,
+                "snapshot": revision % files.SNAPSHOT_PERIOD == 0,
                 "new_blocks": len(item.groups[name][revision].blocks),
             }
             for revision, (offset, length) in enumerate(spans[name])
@@ -133,9 +125,11 @@ def _versions(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _difference(path: Path, name: str, entries: tuple[Entry, ...], old: int, new: int) -> list[str]:
+@contextmanager
+def _group_named(path: Path, name: str) -> Iterator[None]:
+    """Turns what is wrong with a revision into an error that names its group."""
     try:
-        return difference(entries, old, new)
+        yield
     except (LookupError, ValueError) as error:
         raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
 
@@ -144,13 +138,11 @@ def _extract(arguments: argparse.Namespace) -> int:
     paths = _files(arguments.paths)
     targets: set[Path] = set()
     for path in paths:
-        item = read_item(path)
+        item = files.read_item(path)
         contents = {} if arguments.no_payload else {path.stem + _suffix(item): item.payload}
         for name in _groups(path, item, arguments.group):
-            try:
-                text = text_of(item.groups[name], arguments.rev)
-            except (LookupError, ValueError) as error:
-                raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
+            with _group_named(path, name):
+                text = files.text_of(item.groups[name], arguments.rev)
             # The reference program ends the text with a line feed, too.
             contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
         for target, content in contents.items():
@@ -172,20 +164,20 @@ def _update(arguments: argparse.Namespace) -> int:
     text = sys.stdin.read() if str(arguments.text) == "-" else read_bytes(arguments.text).decode("utf-8", "replace")
     # `extract` ends it with a line feed that is no part of it.
     text = text.removesuffix("\n")
-    item = read_item(arguments.path)
+    item = files.read_item(arguments.path)
     if arguments.group not in item.groups and not arguments.create:
         raise ConfigError(
             f"{arguments.path}: has no group {arguments.group}; {did_you_mean(arguments.group, item.groups)}, or give "
             "--create for a new one"
         )
     before = len(item.groups.get(arguments.group, ()))
-    after = add_revision(arguments.path, arguments.group, text)
+    after = files.add_revision(arguments.path, arguments.group, text)
     said = f"revision {after - 1}" if after > before else f"is revision {after - 1} already"
     print(f"{arguments.path}: {arguments.group}: {said}")
     return 0
 
 
-def _groups(path: Path, item: Item, name: str | None) -> list[str]:
+def _groups(path: Path, item: files.Item, name: str | None) -> list[str]:
     """Names of all groups, or of the one asked for."""
     if name is None:
         return list(item.groups)
@@ -198,7 +190,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     """MDA files, and those in folders."""
     found = []
     for path in paths:
-        inside = item_paths(path) if path.is_dir() else [path]
+        inside = files.item_paths(path) if path.is_dir() else [path]
         if not inside:
             raise FormatError(f"{path}: holds no MDA file")
         found += inside
@@ -210,7 +202,7 @@ def _file_name(group: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "_" for each in group)[:100] or "_"
 
 
-def _suffix(item: Item) -> str:
+def _suffix(item: files.Item) -> str:
     """Suffix of the payload's file. The reference program always takes that of the type."""
     for magic, suffix in _MAGIC.items():
         if item.payload.startswith(magic) and item.data_type != "Text":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.mda.files import LAYOUT, Item, append, describe, read_bytes, read_item, relations
 from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.export.samples import Samples, find_samples
+from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -33,81 +33,22 @@ from rover_pipeline.kinematics.rotation import from_matrix
 # bytes that are new. When a number changes, the text must not shift, or all blocks after it were new. So numbers are
 # padded with blanks, which JSON allows, to a width that they rarely exceed.
 
-PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
-SOURCES: Mapping[PayloadSensor, tuple[str, str, str]] = {
+SOURCES: Mapping[str, tuple[str, str, str]] = {
     "camera": ("camera", "video.avi", "_camera_pose"),
     "lidar": ("_lidar_image", "rng", "_odom"),
     "radar": ("_radar_range_azimuth", "power", "_radar_pose"),
 }
 #: Decibels of 0 in a picture of the radar, and of one step. 16 bits go from -200 to 455 dB. Layout.
 RADAR_ZERO_DB, RADAR_STEP_DB = -200.0, 0.01
+_UNITS = {
+    "lidar": "mm, 0 = no return, 65535 = clipped",
+    "radar": f"power in steps of {RADAR_STEP_DB:g} dB above {RADAR_ZERO_DB:g} dB, rows = azimuth from left, "
+    "columns = range",
+}
 #: Characters and decimals of positions and sizes in m, speeds in m/s, parts of a quaternion, angles in rad, shares.
 #: Layout.
 _METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3)
-
-
-class Payloads(NamedTuple):
-    """The pictures of one sensor.
-
-    Attributes:
-        samples: the valid ones.
-        metadata: of all pictures.
-        read: gives the file of a sample by its number among these, and raises SampleError when it is damaged.
-    """
-
-    samples: Samples
-    metadata: dict[str, Any]
-    read: Callable[[int], bytes]
-
-
-def find_payloads(recording: Recording, sensor: PayloadSensor) -> Payloads:
-    """The pictures of a sensor: the camera's JPEG files as they were recorded; ranges and radar power as 16-bit PNG.
-
-    Args:
-        sensor: its type.
-
-    Raises:
-        FormatError: the sensor is not there, or holds no pictures.
-    """
-    name, channel, _ = SOURCES[sensor]
-    samples = find_samples(recording, name, channel)
-    if samples is None:
-        raise FormatError(f"{recording.folder(name)}: has no channel {channel} to make the payloads of key frames from")
-    source = samples.sensor.channel(channel)
-    metadata: dict[str, Any] = {"channel": f"{samples.sensor.name}/{channel}", "sensor": recording.called(sensor)}
-    mount = None if sensor == "lidar" else recording.mount(sensor)
-    if mount is not None:
-        metadata["extrinsics"] = {
-            "frame": "lidar from sensor, front-left-up",
-            "rotation": np.round(mount.rotation, 9).tolist(),
-            "source": mount.source,
-            "translation_m": np.round(mount.translation, 6).tolist(),
-        }
-    if sensor == "camera":
-        if not isinstance(source, PictureChannel):
-            raise FormatError(f"{source.path}: holds no pictures, but {source.spec.format}")
-        metadata |= _intrinsics(recording)
-
-        def read_jpeg(at: int) -> bytes:
-            index = int(samples.indices[at])
-            source.read(index, index + 1)  # whoever trains must be able to decode it
-            return source.jpeg(index)
-
-        return Payloads(samples, metadata, read_jpeg)
-    if len(source.spec.shape) != 2:
-        raise FormatError(f"{source.path}: has samples of {list(source.spec.shape)}, which are no pictures")
-    metadata["unit"] = "mm, 0 = no return, 65535 = clipped" if sensor == "lidar" else _radar_unit()
-
-    def read_png(at: int) -> bytes:
-        index = int(samples.indices[at])
-        values = source.read(index, index + 1)[0]
-        if sensor == "radar":
-            steps = (np.nan_to_num(values.astype("f8"), nan=RADAR_ZERO_DB) - RADAR_ZERO_DB) / RADAR_STEP_DB
-            values = np.clip(np.rint(steps), 0, 65535)
-        return encode_picture(".png", values.astype("u2"))
-
-    return Payloads(samples, metadata, read_png)
 
 
 def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
@@ -121,19 +62,6 @@ def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
     """
     number = np.floor(ts / period)
     return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
-
-
-def _radar_unit() -> str:
-    return (
-        f"power in steps of {RADAR_STEP_DB:g} dB above {RADAR_ZERO_DB:g} dB, rows = azimuth from left, columns = range"
-    )
-
-
-def _intrinsics(recording: Recording) -> dict[str, Any]:
-    """The lens of the camera, where a `camera.json` describes it."""
-    if not recording.has("camera/camera.json"):
-        return {}
-    return {"intrinsics": dict(sorted(asdict(recording.lens()).items()))}
 
 
 class Fixed:
@@ -256,7 +184,7 @@ def write(job: ExportJob) -> None:
     options: MdaOptions = job.options
     views = [each for recording in job.recordings for each in job.views(recording, options.sensor)]
     sources = [_Source(view, options) for view in views]
-    courses = [Course(each.recording.name, each.payloads.samples.ts[each.keys], each.positions()) for each in sources]
+    courses = [Course(each.recording.name, each.samples.ts[each.keys], each.positions()) for each in sources]
     changes: list[str] = []
     # Parts of an attempt that began before another dataset was put in place lack the revisions of that one.
     history = (read_provenance(job.older) or {}).get("identity") if job.older else None
@@ -303,33 +231,73 @@ class _Source:
     """The key frames of one recording, and what there is to say about them.
 
     Attributes:
-        sensor: the name of the payload's sensor.
+        sensor: the name of the payload's sensor; samples: its valid ones.
         keys: i8 (key,), of its valid samples.
+
+    Raises:
+        FormatError: the sensor is not there, or holds no pictures.
     """
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
         self.recording, self._options = recording, options
         self.sensor = recording.called(options.sensor)
-        self.payloads: Payloads = find_payloads(recording, options.sensor)
-        self.keys = key_frames(self.payloads.samples.ts, options.period)
-        self._poses = _Poses(recording.folder(SOURCES[options.sensor][2]))
+        name, channel, poses = SOURCES[options.sensor]
+        samples = find_samples(recording, name, channel)
+        if samples is None:
+            source = recording.folder(name)
+            raise FormatError(f"{source}: has no channel {channel} to make the payloads of key frames from")
+        self.samples, self._pictures = samples, samples.sensor.channel(channel)
+        spec, path = self._pictures.spec, self._pictures.path
+        if options.sensor == "camera" and not isinstance(self._pictures, PictureChannel):
+            raise FormatError(f"{path}: holds no pictures, but {spec.format}")
+        if options.sensor != "camera" and len(spec.shape) != 2:
+            raise FormatError(f"{path}: has samples of {list(spec.shape)}, which are no pictures")
+        self._about = {"channel": f"{samples.sensor.name}/{channel}", **self._describe()}
+        self.keys = key_frames(samples.ts, options.period)
+        self._poses = _Poses(recording.folder(poses))
         self._objects = ObjectReader(recording.path) if options.objects else None
         self._measures = list(_measures(recording))
 
     def positions(self) -> np.ndarray:
         """Positions at the key frames, f8 (key, 3), m; NaN where they are not known."""
-        return self._poses.at(self.payloads.samples.ts[self.keys])
+        return self._poses.at(self.samples.ts[self.keys])
 
     def stem(self, key: _Key) -> str:
-        sample = int(self.payloads.samples.indices[key.at])
-        return f"{self.recording.name}_{self.sensor}_{sample:06d}"
+        return f"{self.recording.name}_{self.sensor}_{self.samples.indices[key.at]:06d}"
 
     def item(self, key: _Key) -> Item:
         """The file of a key frame without annotations. Raises SampleError when the picture is damaged."""
-        sample = int(self.payloads.samples.indices[key.at])
+        sample = int(self.samples.indices[key.at])
         about = {"recording": self.recording.name, "sample": sample, "time_us": microseconds(key.ts)}
         tags = (self.recording.name, self.sensor, SPLITS[key.split])
-        return Item("Image", self.payloads.read(key.at), json_text(self.payloads.metadata | about), tags)
+        return Item("Image", self._picture(sample), json_text(self._about | about), tags)
+
+    def _describe(self) -> dict[str, Any]:
+        """What all pictures have in common."""
+        about: dict[str, Any] = {"sensor": self.sensor}
+        if self._options.sensor != "lidar":
+            mount = self.recording.mount(self._options.sensor)
+            about["extrinsics"] = {
+                "frame": "lidar from sensor, front-left-up",
+                "rotation": np.round(mount.rotation, 9).tolist(),
+                "source": mount.source,
+                "translation_m": np.round(mount.translation, 6).tolist(),
+            }
+        if self._options.sensor != "camera":
+            return about | {"unit": _UNITS[self._options.sensor]}
+        if self.recording.has("camera/camera.json"):
+            about["intrinsics"] = dict(sorted(asdict(self.recording.lens()).items()))
+        return about
+
+    def _picture(self, sample: int) -> bytes:
+        """The camera's JPEG file as it was recorded; ranges and radar power as 16-bit PNG."""
+        values = self._pictures.read(sample, sample + 1)[0]  # whoever trains must be able to decode it
+        if isinstance(self._pictures, PictureChannel):
+            return self._pictures.jpeg(sample)
+        if self._options.sensor == "radar":
+            steps = (np.nan_to_num(values.astype("f8"), nan=RADAR_ZERO_DB) - RADAR_ZERO_DB) / RADAR_STEP_DB
+            values = np.clip(np.rint(steps), 0, 65535)
+        return encode_picture(".png", values.astype("u2"))
 
     def annotations(self, key: _Key) -> dict[str, str]:
         """The text of each group of annotations."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rover_pipeline.errors import FormatError, named_if_not_written
 from rover_pipeline.export.contents import Content
 from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
@@ -75,24 +77,35 @@ def encode(item: Item) -> bytes:
     Raises:
         ValueError: the type of the payload is unknown.
     """
+    return _encode(item)[0]
+
+
+def entry_spans(item: Item) -> dict[str, list[tuple[int, int]]]:
+    """Offset and length in bytes of each entry in the file of an item, by group."""
+    return _encode(item)[1]
+
+
+def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
     if item.data_type not in DATA_TYPES:
-        raise ValueError(f"the type of the payload must be one of {', '.join(DATA_TYPES)}, is {item.data_type!r}")
+        raise ValueError(f"the type of the payload must be one of {', '.join(DATA_TYPES)}, is {item.data_type[:20]!r}")
     header = _list([_text(tag) for tag in item.tags]) + _text(item.data_type) + _text(item.metadata)
     payload = _U32.pack(DATA_TYPES.index(item.data_type)) + _bytes(item.payload)
     header_offset = 24 + sum(24 + len(name.encode()) for name in item.groups)
     payload_offset = header_offset + len(header)
     end = payload_offset + len(payload)
     index, parts = [], [header, payload]
+    spans: dict[str, list[tuple[int, int]]] = {}
     for name, entries in item.groups.items():
         encoded = [_entry(revision, entry) for revision, entry in enumerate(entries)]
-        entries_offset, records = end, []
-        for revision, data in enumerate(encoded):
-            records.append(_HEADER.pack(revision, end, len(data), revision % SNAPSHOT_PERIOD == 0))
+        entries_offset, spans[name] = end, []
+        for data in encoded:
+            spans[name].append((end, len(data)))
             end += len(data)
         index.append(_text(name) + _U64.pack(end) + _U64.pack(entries_offset))
+        records = [_HEADER.pack(n, *span, n % SNAPSHOT_PERIOD == 0) for n, span in enumerate(spans[name])]
         parts += [*encoded, *records]
         end += _HEADER.size * len(records)
-    return b"".join([_U64.pack(header_offset), _U64.pack(payload_offset), _list(index), *parts])
+    return b"".join([_U64.pack(header_offset), _U64.pack(payload_offset), _list(index), *parts]), spans
 
 
 def decode(data: bytes) -> Item:
@@ -101,56 +114,26 @@ def decode(data: bytes) -> Item:
     Raises:
         ValueError: the bytes are not an MDA file, or a part of it is damaged; the message names the byte.
     """
-    return _decode(data)[0]
-
-
-def entry_spans(data: bytes) -> dict[str, list[tuple[int, int]]]:
-    """Offset and length in bytes of each entry, by group. Raises ValueError as `decode`."""
-    return _decode(data)[1]
-
-
-def _decode(data: bytes) -> tuple[Item, dict[str, list[tuple[int, int]]]]:
     reader = _Reader(data)
-    header_offset, payload_offset = reader.u64(), reader.u64()
-    index = [(reader.text(), reader.u64(), reader.u64()) for _ in range(reader.count(24))]
-    reader.expect(header_offset, "the header")
+    reader.position = 16  # past the offsets of the header and the payload
+    index = [(reader.text(), reader.number(_U64), reader.number(_U64)) for _ in range(reader.count(24))]
     tags = tuple(reader.text() for _ in range(reader.count(8)))
-    data_type, metadata = reader.text(), reader.text()
-    reader.expect(payload_offset, "the payload")
-    tag = reader.u32()
-    if data_type not in DATA_TYPES or DATA_TYPES.index(data_type) != tag:
-        raise ValueError(f"byte {payload_offset}: a payload with tag {tag} is not of the type {data_type[:20]!r}")
-    payload, groups, spans = reader.bytes(), {}, {}
-    for number, (name, headers, entries) in enumerate(index):
-        if name in groups:
-            raise ValueError(f"the group {name[:40]!r} is there twice")
-        reader.expect(entries, f"the first entry of the group {name[:40]!r}")
-        end = index[number + 1][2] if number + 1 < len(index) else len(data)
-        groups[name], spans[name] = _read_group(reader, name, headers, end)
-    reader.expect(len(data), "the end of the file")
-    return Item(data_type, payload, metadata, tags, groups), spans
-
-
-def _read_group(reader: _Reader, name: str, headers: int, end: int) -> tuple[tuple[Entry, ...], list[tuple[int, int]]]:
-    """The entries of a group and their spans, checked against its headers between the bytes `headers` and `end`."""
-    if not reader.position <= headers <= end <= len(reader.data) or (end - headers) % _HEADER.size:
-        raise ValueError(f"group {name[:40]!r}: its headers cannot lie between bytes {headers} and {end}")
-    entries, spans = [], []
-    for revision in range((end - headers) // _HEADER.size):
-        at = headers + _HEADER.size * revision
-        stored, offset, length, snapshot = _HEADER.unpack_from(reader.data, at)
-        begin = reader.position
-        if (stored, offset, snapshot) != (revision, begin, revision % SNAPSHOT_PERIOD == 0):
-            raise ValueError(f"byte {at}: the header of revision {revision} of {name[:40]!r} does not fit its entry")
-        if (number := reader.i32()) != revision:
-            raise ValueError(f"byte {begin}: an entry of {name[:40]!r} is revision {number} instead of {revision}")
-        index = tuple(reader.u64() for _ in range(reader.count(8)))
-        entries.append(Entry(index, tuple((reader.u64(), reader.bytes()) for _ in range(reader.count(16)))))
-        spans.append((begin, length))
-        reader.expect(begin + length, f"the end of revision {revision} of {name[:40]!r}")
-    reader.expect(headers, f"the headers of {name[:40]!r}")
-    reader.position = end
-    return tuple(entries), spans
+    data_type, metadata, _, payload = reader.text(), reader.text(), reader.number(_U32), reader.bytes()
+    groups = {}
+    for name, headers, _ in index:
+        entries = []
+        while reader.position < headers:
+            entries.append(reader.entry())
+        groups[name] = tuple(entries)
+        reader.position += _HEADER.size * len(entries)
+    item = Item(data_type, payload, metadata, tags, groups)
+    # All else, such as offsets, the numbers of entries and their headers, follows from the content.
+    if (wanted := encode(item)) != data:
+        length = min(len(wanted), len(data))
+        differ = np.frombuffer(wanted, "u1", length) != np.frombuffer(data, "u1", length)
+        at = int(differ.argmax()) if differ.any() else length
+        raise ValueError(f"byte {at}: does not fit the content of the file")
+    return item
 
 
 def _entry(revision: int, entry: Entry) -> bytes:
@@ -180,18 +163,16 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data, self.position = data, 0
 
-    def u64(self) -> int:
-        return self._number(_U64)
-
-    def u32(self) -> int:
-        return self._number(_U32)
-
-    def i32(self) -> int:
-        return self._number(_I32)
+    def number(self, kind: struct.Struct) -> int:
+        if self.position + kind.size > len(self.data):
+            raise ValueError(f"byte {self.position}: the file ends in the middle of a number; it is cut off")
+        (value,) = kind.unpack_from(self.data, self.position)
+        self.position += kind.size
+        return int(value)
 
     def count(self, item_bytes: int) -> int:
         """The length of a list whose items have at least `item_bytes` bytes each."""
-        begin, count = self.position, self.u64()
+        begin, count = self.position, self.number(_U64)
         if count * item_bytes > len(self.data) - self.position:
             raise ValueError(f"byte {begin}: a list of {count} items does not fit into the rest of the file")
         return count
@@ -208,16 +189,10 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise ValueError(f"byte {begin}: is no UTF-8 text") from error
 
-    def expect(self, position: int, what: str) -> None:
-        if self.position != position:
-            raise ValueError(f"byte {self.position}: {what} should be here, but it is said to be at {position}")
-
-    def _number(self, kind: struct.Struct) -> int:
-        if self.position + kind.size > len(self.data):
-            raise ValueError(f"byte {self.position}: the file ends in the middle of a number; it is cut off")
-        (value,) = kind.unpack_from(self.data, self.position)
-        self.position += kind.size
-        return int(value)
+    def entry(self) -> Entry:
+        self.number(_I32)
+        index = tuple(self.number(_U64) for _ in range(self.count(8)))
+        return Entry(index, tuple((self.number(_U64), self.bytes()) for _ in range(self.count(16))))
 
 
 def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
@@ -445,10 +420,7 @@ class _Mda(Content):
         return encode(value)
 
     def read(self, path: Path) -> Item:
-        item = read_item(path)
-        if encode(item) != read_bytes(path):
-            raise ValueError("holds bytes that no reader expects")
-        return item
+        return read_item(path)
 
 
 LAYOUT = Layout(items=File("{recording}/{item}.mda", _Mda(), keep=lambda item: list(_item_problems(item))))

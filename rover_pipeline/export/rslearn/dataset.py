@@ -17,26 +17,8 @@ from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.recording import Recording
+from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.rslearn.layout import LAYOUT, describe, relations
-from rover_pipeline.export.rslearn.windows import (
-    RASTERS,
-    SPLIT_NAMES,
-    VECTORS,
-    RadarPower,
-    collection,
-    config,
-    geotiff,
-    ground_crs,
-    height,
-    metadata,
-    occupancy,
-    path_feature,
-    power_layer,
-    raster_of,
-    tiles_of,
-    track_features,
-    window_name,
-)
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
@@ -145,7 +127,10 @@ class Ground:
             if found is not None:
                 grid.add(found[0], poses[number].pos, found[1])
         counts = grid.counts(extent)
-        layers = {"occupancy": occupancy(counts, extent), "height": height(counts, extent, options.z_max)}
+        layers = {
+            "occupancy": windows.occupancy(counts, extent),
+            "height": windows.height(counts, extent, options.z_max),
+        }
         for name, radar in self._radars.items():
             layers[name] = radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
@@ -204,7 +189,9 @@ class _Radar:
     def power(self, extent: Extent, begin: float, end: float) -> np.ndarray:
         """Mean power of the frames from one time to another, s, as `RadarPower.mean` gives it."""
         options = self._options
-        mean = RadarPower(extent, self._azimuth, self._range, options.max_range, np.radians(options.max_azimuth_deg))
+        mean = windows.RadarPower(
+            extent, self._azimuth, self._range, options.max_range, np.radians(options.max_azimuth_deg)
+        )
         start, stop = np.searchsorted(self._ts, [begin, end], side="left").tolist()
         for at in range(start, min(stop + 1, len(self._ts))):
             if self._valid[at] and self._ts[at] <= end and at % options.every == 0:
@@ -230,7 +217,7 @@ def write(job: ExportJob) -> None:
     options: RslearnOptions = job.options
     radars = [_radars(job, recording) for recording in job.recordings]
     layers = _layers(options, dict.fromkeys(name for each in radars for name in each))
-    crs = ground_crs(options.latitude, options.longitude)
+    crs = windows.ground_crs(options.latitude, options.longitude)
     if (options.latitude, options.longitude) == (0, 0):
         job.note(
             "positions are metres from where each recording begins; the place on the earth, 0 N 0 E, is fictitious"
@@ -251,42 +238,44 @@ def write(job: ExportJob) -> None:
                 advance(1)
     if not any(job.folder.glob("windows/*/*/metadata.json")):
         raise FormatError("export rslearn: no tile of the ground was observed enough; lower min_share or tile_px")
-    job.save("config", config(layers))
+    job.save("config", windows.config(layers))
 
 
 def _radars(job: ExportJob, recording: Recording) -> dict[str, Recording]:
     """Layer of power -> the recording as the radar of it sees it."""
     views = job.views(recording, "radar") if job.options.radar else []
-    return {"radar_power" if view is recording else power_layer(view.called("radar")): view for view in views}
+    return {"radar_power" if view is recording else windows.power_layer(view.called("radar")): view for view in views}
 
 
 def _layers(options: RslearnOptions, radars: Iterable[str]) -> list[str]:
-    names = [name for name in RASTERS if name != "radar_power"] + list(radars)
-    return names + [name for name in VECTORS if name != "tracks" or options.objects]
+    names = [name for name in windows.RASTERS if name != "radar_power"] + list(radars)
+    return names + [name for name in windows.VECTORS if name != "tracks" or options.objects]
 
 
 def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers: list[str], crs: str) -> list[Path]:
     """Write the windows of a slice. Returns the paths of their files, of which `completed` is the last in each."""
     options: RslearnOptions = job.options
     extent, rasters = ground.rasters(part, job.threads)
-    observed = rasters["occupancy"] != RASTERS["occupancy"][2]
+    observed = rasters["occupancy"] != windows.RASTERS["occupancy"][2]
     times = ground.times(part)
-    vectors = {"trajectory": collection([path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)}
+    vectors = {
+        "trajectory": windows.collection([windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)
+    }
     objects = ground.objects(part)
     if objects is not None:
-        vectors["tracks"] = collection(track_features(objects, ground.classes), crs)
-    about = {"recording": group, "slice": part.number, "split": SPLIT_NAMES[part.split]}
+        vectors["tracks"] = windows.collection(windows.track_features(objects, ground.classes), crs)
+    about = {"recording": group, "slice": part.number, "split": windows.SPLIT_NAMES[part.split]}
     files: list[Path] = []
-    for tile in tiles_of(observed, extent, options.tile_px, options.min_share):
-        keys = {"group": group, "window": window_name(part.number, tile)}
-        files.append(job.save("windows", metadata(tile, crs, times[0], times[-1], about), **keys))
+    for tile in windows.tiles_of(observed, extent, options.tile_px, options.min_share):
+        keys = {"group": group, "window": windows.window_name(part.number, tile)}
+        files.append(job.save("windows", windows.metadata(tile, crs, times[0], times[-1], about), **keys))
         made = [name for name in layers if name in vectors or name in rasters]  # a recording may lack a radar
         for name in made:
             if name in vectors:
                 files.append(job.save("vectors", vectors[name], layer=name, **keys))
             else:
-                band, _, unknown = raster_of(name)
-                tiff = geotiff(tile.cut(rasters[name], extent, unknown), tile, crs, unknown)
+                band, _, unknown = windows.raster_of(name)
+                tiff = windows.geotiff(tile.cut(rasters[name], extent, unknown), tile, crs, unknown)
                 files.append(job.save("rasters", tiff, layer=name, bands=band, **keys))
         files += [job.save("completed", b"", layer=name, **keys) for name in made]  # the last of all
     return files

@@ -10,20 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.format.files import regular_size
+from rover_pipeline.lookup import optional
 
 
 class _Raster(Content):
     """A GeoTIFF: its values (band, row, column), types, transform, value of unknown pixels, and crs."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        try:
-            import rasterio
-        except ImportError as error:
-            raise MissingExtraError("check of an rslearn dataset", "rslearn") from error
+        rasterio = optional("rasterio", "check of an rslearn dataset", "rslearn")
         try:
             regular_size(path)
             with rasterio.open(path) as file:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.tuning import TUNING
+from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.grid import CellCounts, Extent
 from rover_pipeline.numerics.linear import matmul
 
@@ -300,11 +300,7 @@ def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
     Raises:
         MissingExtraError: rasterio is not installed.
     """
-    try:
-        from rasterio.io import MemoryFile
-        from rasterio.transform import Affine
-    except ImportError as error:
-        raise MissingExtraError("export rslearn", "rslearn") from error
+    rasterio = optional("rasterio", "export rslearn", "rslearn")
     left, top, _, _ = tile.bounds
     size = tile.resolution
     profile = {
@@ -314,13 +310,13 @@ def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
         "count": 1,
         "dtype": raster.dtype.name,
         "crs": crs,
-        "transform": Affine(size, 0, left * size, 0, -size, -top * size),
+        "transform": rasterio.Affine(size, 0, left * size, 0, -size, -top * size),
         "nodata": unknown,
         "compress": "lzw",
     }
     if max(raster.shape) > _BLOCK:
         profile |= {"tiled": True, "blockxsize": _BLOCK, "blockysize": _BLOCK}
-    with MemoryFile() as memory:
+    with rasterio.MemoryFile() as memory:
         with memory.open(**profile) as file:
             file.write(raster, 1)
         return bytes(memory.getbuffer())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
@@ -90,7 +91,7 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described:
     for role, found in candidates.items():
         if role == "camera_info":
             continue
-        ordered = [topics[name] for name in asked[role]] if role in asked else sorted(found, key=_order(role))
+        ordered = [topics[name] for name in asked[role]] if role in asked else sorted(found, key=partial(_order, role))
         for topic in ordered[: 1 if role in _SINGLE else None]:
             taken = [sensors[name] for name, played in roles.items() if played == role]
             if taken and role not in asked and (why := _redundant(topic, taken, topics)):
@@ -231,26 +232,23 @@ def _role(topic: Topic) -> str:
     return f"a trace has no place for {topic.type}"
 
 
-def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
-    def lidar(topic: Topic) -> tuple[object, ...]:
+def _order(role: str, topic: Topic) -> tuple[object, ...]:
+    """What sorts the topics that can play a role, the best one first."""
+    first = 0
+    if role == "camera":
+        return topic.type != "sensor_msgs/CompressedImage", -topic.bytes, topic.name
+    if role == "lidar":
         cloud = topic.type == "sensor_msgs/PointCloud2"
         detailed = cloud and bool(time_fields(topic.fields) or find_field(topic.fields, ("ring", "line", "laser_id")))
         coloured = cloud and bool({"rgb", "rgba"} & set(topic.fields))
         scan = topic.type == "sensor_msgs/LaserScan"
         kind = 4 if scan else 3 if coloured else 0 if detailed or topic.type in LIVOX else 2 if cloud else 1
-        return -1 if topic.type in PACKETS else kind, -topic.count, topic.name
-
-    def camera(topic: Topic) -> tuple[object, ...]:
-        return topic.type != "sensor_msgs/CompressedImage", -topic.bytes, topic.name
-
-    def reference(topic: Topic) -> tuple[object, ...]:
-        return not any(word in topic.name.lower() for word in ("truth", "gt")), -topic.count, topic.name
-
-    def imu(topic: Topic) -> tuple[object, ...]:
-        return topic.type in PACKETS, -topic.count, topic.name
-
-    orders = {"lidar": lidar, "camera": camera, "imu": imu, "reference": reference}
-    return orders.get(role, lambda topic: (-topic.count, topic.name))
+        first = -1 if topic.type in PACKETS else kind
+    elif role == "imu":
+        first = topic.type in PACKETS
+    elif role == "reference":
+        first = not any(word in topic.name.lower() for word in ("truth", "gt"))
+    return first, -topic.count, topic.name
 
 
 def _info_of(candidates: Sequence[Topic], camera: Topic) -> Topic | None:

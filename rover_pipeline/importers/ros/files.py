@@ -56,18 +56,14 @@ class BagFile(ABC):
         self.position = 0
         self.problem = ""
         self._held: dict[int, set[str]] = {}
-        self._topics: set[str] = set()
         self._kept: dict[int, tuple[int, int]] = {}
 
     @abstractmethod
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]: ...
 
-    def _begin(self, at: int) -> None:
-        """Note that what follows is of the chunk at a byte."""
-        self._topics = self._held.setdefault(at, set())
-
-    def _note(self, topic: str) -> None:
-        self._topics.add(topic)
+    def _note(self, at: int, topic: str) -> None:
+        """Note that the chunk at a byte has a message of a topic."""
+        self._held.setdefault(at, set()).add(topic)
 
     def _is_needed(self, at: int, wanted: Collection[str] | None) -> bool:
         """Whether a chunk has a message of these topics, as far as is known from reading it before."""

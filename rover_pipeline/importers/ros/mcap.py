@@ -43,7 +43,6 @@ class Mcap(BagFile):
             self.position = part.at
             try:
                 if part.kind == _CHUNK:
-                    self._begin(part.at)
                     yield from self._chunk(content, part.at, heads, wanted)
                 else:
                     yield from self._record(part.kind, content, part.at, heads, wanted)
@@ -110,7 +109,7 @@ class Mcap(BagFile):
                 raise DamageError(f"byte {at}: a message of the unknown channel {channel}")
             topic, type, encoding = self._channels[channel]
             if wanted is None or topic in wanted:
-                self._note(topic)
+                self._note(at, topic)
                 body = data[_MESSAGE_HEADER.size :]
                 yield Message(topic, type, encoding, time, body[:HEAD_BYTES] if heads else body, len(body))
         elif kind == _SCHEMA:

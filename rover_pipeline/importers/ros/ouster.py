@@ -30,10 +30,7 @@ class OusterSink(Sink):
         self._decoder = PacketDecoder(metadata)
         self._writer = FrameWriter(folder, self._decoder.info, source)
 
-    def add(self, ts: float, prepared: dict[str, Any]) -> None:
-        self.add_exact(round(ts * 1e9), prepared)
-
-    def add_exact(self, ns: int, prepared: dict[str, Any]) -> None:
+    def add(self, ns: int, prepared: dict[str, Any]) -> None:
         self._put(self._decoder.frame(prepared["buf"], ns))
 
     def close(self) -> None:
@@ -64,10 +61,7 @@ class OusterImuSink(Sink):
         """Its pose in the lidar frame, for the section `rig`, from the metadata."""
         return imu_mount(self._decoder.info)
 
-    def add(self, ts: float, prepared: dict[str, Any]) -> None:
-        self.add_exact(round(ts * 1e9), prepared)
-
-    def add_exact(self, ns: int, prepared: dict[str, Any]) -> None:
+    def add(self, ns: int, prepared: dict[str, Any]) -> None:
         if (values := self._decoder.measured(prepared["buf"], ns)) is not None:
             self._writer.append(*values)
         self.count = self._writer.count

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.format.sensor import TS
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, from_rig, in_rig
 from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.choice import Choice, namespace
@@ -36,16 +35,16 @@ class ReferenceSink(BatchSink):
         self._trace, self._body, self._options, self._inputs = trace, body, options, inputs
         self._mount = np.eye(4) if mount is None else mount
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def add(self, ns: int, content: dict[str, Any]) -> None:
         try:
             pose = matmul(pose_matrix(content["pose"]), self._mount)
         except ValueError:  # lost for the moment, as trackers say it
             pose = np.full((4, 4), np.nan)
-        self.push(ts, pose)
+        self.push(ns, pose)
 
-    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
-        poses = np.stack([row[1] for row in rows])
-        return {TS: np.array([row[0] for row in rows]), "pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        poses = np.stack(values[0])
+        return {"pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
 
     def open_writer(self, names: Iterable[str]) -> ReferenceWriter:
         return ReferenceWriter(

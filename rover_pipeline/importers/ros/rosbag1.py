@@ -51,7 +51,6 @@ class Rosbag1(BagFile):
             if part.compression is None:
                 self._connect(part.header, part.data, part.at)
                 continue
-            self._begin(part.at)
             if heads and part.compression == "bz2":
                 self._keep(part.at, content)
             if part.missing:
@@ -125,7 +124,7 @@ class Rosbag1(BagFile):
                 topic, type = self._connections[number]
                 if wanted is not None and topic not in wanted:
                     continue
-                self._note(topic)
+                self._note(at, topic)
                 time = _number(fields, b"time", 8)
                 stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
                 yield Message(topic, type, "ros1", stamp, data[:HEAD_BYTES] if heads else data, size)

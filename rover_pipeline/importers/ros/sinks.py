@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,16 +61,12 @@ class Sink(ABC):
         return content
 
     @abstractmethod
-    def add(self, ts: float, prepared: Any) -> None:
+    def add(self, ns: int, prepared: Any) -> None:
         """Take one message. Raises ValueError when it cannot be a sample.
 
         Args:
-            ts: s; prepared: what `prepare` gave.
+            ns: since 1970; as s, a float has 0.2 us of it. prepared: what `prepare` gave.
         """
-
-    def add_exact(self, ns: int, prepared: Any) -> None:
-        """The same with the time in ns since 1970, of which a float has 0.2 us."""
-        self.add(ns / 1e9, prepared)
 
     @abstractmethod
     def close(self) -> None:
@@ -81,7 +77,7 @@ class BatchSink(Sink):
     """A sensor of small samples, which are written many at once."""
 
     #: What each channel is, of which a sensor may have only some.
-    specs: ClassVar[dict[str, ChannelSpec]] = {}
+    specs: ClassVar[Mapping[str, ChannelSpec]] = {}
     #: Samples that are written at once.
     batch = _BATCH
 
@@ -90,9 +86,9 @@ class BatchSink(Sink):
         self._rows: list[tuple[Any, ...]] = []
         self._writer: SensorWriter | None = None
 
-    def push(self, *row: Any) -> None:
+    def push(self, ns: int, *values: Any) -> None:
         # The arrays of a message are views into the chunk of the bag that it came in, which they would keep in memory.
-        self._rows.append(tuple(each.copy() if isinstance(each, np.ndarray) else each for each in row))
+        self._rows.append((ns / 1e9, *(each.copy() if isinstance(each, np.ndarray) else each for each in values)))
         self.count += 1
         if len(self._rows) >= self.batch:
             self._flush()
@@ -103,21 +99,18 @@ class BatchSink(Sink):
             self._writer.close()
 
     @abstractmethod
-    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
-        """The samples of some messages, (message, ...), by channel."""
-
-    def described(self) -> dict[str, ChannelSpec]:
-        return self.specs
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        """The samples of some messages, (message, ...), by channel, from the values of all of them."""
 
     def open_writer(self, names: Iterable[str]) -> SensorWriter:
         """The writer of the sensor, which has the channels `names`."""
-        specs = self.described()
-        return SensorWriter(self.folder, {name: specs[name] for name in names})
+        return SensorWriter(self.folder, {name: self.specs[name] for name in names})
 
     def _flush(self) -> None:
         if not self._rows:
             return
-        samples = self.channels(self._rows)
+        ts, *values = zip(*self._rows, strict=True)
+        samples = {TS: np.array(ts), **self.channels(*values)}
         if self._writer is None:
             self._writer = self.open_writer(samples)
         self._writer.append(**samples)
@@ -131,7 +124,7 @@ def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
 class ImuSink(BatchSink):
     """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device gives its orientation."""
 
-    specs: ClassVar[dict[str, ChannelSpec]] = {
+    specs: ClassVar[Mapping[str, ChannelSpec]] = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
         "rot": raw("f4", (3,), "Roll, pitch, yaw of the device's own estimate, rad, intrinsic XYZ. [rpy]"),
@@ -144,16 +137,15 @@ class ImuSink(BatchSink):
         self._scale = 0.0
         self._oriented = False
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
-        self.push(ts, content["values"])
+    def add(self, ns: int, content: dict[str, Any]) -> None:
+        self.push(ns, content["values"])
 
-    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
         # Quaternion 0 to 3 and its covariance 4 to 12, angular velocity 13 to 15, acceleration 25 to 27. A covariance
         # whose first number is -1 says that there is no such measurement.
-        values = np.array([row[1] for row in rows], "f8")
-        acc, avel = values[:, 25:28], values[:, 13:16]
-        quaternion = values[:, :4]
-        known = np.isfinite(quaternion).all(axis=1) & (np.linalg.norm(quaternion, axis=1) > 0.5) & (values[:, 4] != -1)
+        rows = np.array(values[0], "f8")
+        acc, avel, quaternion = rows[:, 25:28], rows[:, 13:16], rows[:, :4]
+        known = np.isfinite(quaternion).all(axis=1) & (np.linalg.norm(quaternion, axis=1) > 0.5) & (rows[:, 4] != -1)
         if not self._scale:
             self._oriented = bool(known.any())
             size = float(np.median(np.linalg.norm(acc, axis=1)))
@@ -161,8 +153,8 @@ class ImuSink(BatchSink):
             if self._scale != 1:
                 self.notes.append(f"its accelerations have a length of {size:.2f}: taken for g and stored as m/s^2")
         valid = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
-        valid &= (values[:, 16] != -1) & (values[:, 28] != -1)
-        result = {TS: np.array([row[0] for row in rows]), VALID: valid.astype("u1")}
+        valid &= (rows[:, 16] != -1) & (rows[:, 28] != -1)
+        result = {VALID: valid.astype("u1")}
         if self._oriented:
             rot = np.full((len(rows), 3), np.nan, "f4")
             if known.any():
@@ -174,7 +166,7 @@ class ImuSink(BatchSink):
 class GnssSink(BatchSink):
     """`sensor_msgs/NavSatFix`."""
 
-    specs: ClassVar[dict[str, ChannelSpec]] = {
+    specs: ClassVar[Mapping[str, ChannelSpec]] = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
         "lat": raw("f8", (), "Latitude, degrees, WGS 84."),
@@ -184,19 +176,17 @@ class GnssSink(BatchSink):
         "status": raw("i1", (), "-1 no fix, 0 a fix, 1 with satellite corrections, 2 with those of a ground station."),
     }
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def add(self, ns: int, content: dict[str, Any]) -> None:
         known = content["covariance_type"] != 0
         cov = content["covariance"] if known else np.full(9, np.nan)
-        self.push(ts, content["position"], cov, content["status"])
+        self.push(ns, content["position"], cov, content["status"])
 
-    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
-        position = np.array([row[1] for row in rows], "f8")
-        status = np.array([row[3] for row in rows], "i1")
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        position, status = np.array(values[0], "f8"), np.array(values[2], "i1")
         return {
-            TS: np.array([row[0] for row in rows]),
             VALID: ((status >= 0) & np.isfinite(position).all(axis=1)).astype("u1"),
             **dict(zip(("lat", "lon", "alt"), position.T, strict=True)),
-            "cov": np.array([row[2] for row in rows], "f4").reshape(-1, 3, 3),
+            "cov": np.array(values[1], "f4").reshape(-1, 3, 3),
             "status": status,
         }
 
@@ -220,7 +210,7 @@ class RadarSink(BatchSink):
         is_snr = self._strength in SNR
         self._channel = "snr" if is_snr else "intensity"
         unit = "Signal over noise, dB" if is_snr else "Strength in the unit of the radar"
-        self._specs = {
+        self.specs = {  # type: ignore[misc]  # its own: they depend on the topic
             TS: TS_SPEC,
             VALID: VALID_SPEC,
             "xyz": raw(
@@ -231,10 +221,7 @@ class RadarSink(BatchSink):
             "count": raw("u2", (), "Number of points."),
         }
 
-    def described(self) -> dict[str, ChannelSpec]:
-        return self._specs
-
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def add(self, ns: int, content: dict[str, Any]) -> None:
         points = columns(content)
         xyz = vectors(points)
         doppler = points[self._doppler].astype("f4") * np.float32(self._sign)
@@ -244,16 +231,16 @@ class RadarSink(BatchSink):
             self._speeds.update(np.abs(doppler).tolist())
         self._points += len(doppler)
         strength = points[self._strength].astype("f4") if self._strength else np.full(len(xyz), np.nan, "f4")
-        self.push(ts, xyz, doppler, strength)
+        self.push(ns, xyz, doppler, strength)
 
-    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
-        xyz = np.full((len(rows), self._places, 3), np.nan, "f4")
-        doppler, strength = np.full((2, len(rows), self._places), np.nan, "f4")
-        for i, (_, points, speeds, strengths) in enumerate(rows):
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        count = len(values[0])
+        xyz = np.full((count, self._places, 3), np.nan, "f4")
+        doppler, strength = np.full((2, count, self._places), np.nan, "f4")
+        for i, (points, speeds, strengths) in enumerate(zip(*values, strict=True)):
             xyz[i, : len(points)], doppler[i, : len(points)], strength[i, : len(points)] = points, speeds, strengths
-        counts = np.array([len(row[1]) for row in rows], "u2")
-        result = {TS: np.array([row[0] for row in rows]), VALID: np.ones(len(rows), "u1")}
-        result |= {"xyz": xyz, "doppler": doppler, "count": counts}
+        counts = np.array([len(points) for points in values[0]], "u2")
+        result = {VALID: np.ones(count, "u1"), "xyz": xyz, "doppler": doppler, "count": counts}
         return result | ({self._channel: strength} if self._strength else {})
 
     def close(self) -> None:
@@ -327,7 +314,7 @@ class CameraSink(Sink):
     def prepare(self, content: dict[str, Any], number: int) -> _Picture:
         return _compressed(content, number) if "format" in content else _raw(content)
 
-    def add(self, ts: float, prepared: _Picture) -> None:
+    def add(self, ns: int, prepared: _Picture) -> None:
         size = prepared.size
         if self.size is None:
             self.size = size
@@ -337,7 +324,7 @@ class CameraSink(Sink):
             raise ValueError(
                 f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
             )
-        self._writer.append(ts=ts)
+        self._writer.append(ts=ns / 1e9)
         self._writer.encoded("video.avi").append_encoded(prepared.jpeg)
         self._encoded_again = prepared.was
         self.count += 1

@@ -7,19 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.importers.points import Cloud, PointsWriter
-from rover_pipeline.importers.ros.layouts import (
-    INTENSITY,
-    RING,
-    TimeUnit,
-    columns,
-    find_field,
-    find_unit,
-    time_fields,
-    vectors,
-)
+from rover_pipeline.importers.points import Cloud, SweepsWriter
+from rover_pipeline.importers.ros import layouts
 from rover_pipeline.importers.ros.sinks import Sink
-from rover_pipeline.importers.velodyne import SweepBuilder, Sweeps
+from rover_pipeline.importers.velodyne import PacketWriter, SweepBuilder
 from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
@@ -30,19 +21,18 @@ class _Sweep(NamedTuple):
 
     Attributes:
         later: s, how long after the time of its message it ends.
-        unit: of its intensity; instant: what its time stamp refers to, for descriptions; empty = as usual.
+        unit: of its intensity.
     """
 
     cloud: Cloud
     later: float
     unit: str
-    instant: str
 
     @classmethod
-    def of(cls, cloud: Cloud, unit: str, instant: str = "") -> _Sweep:
+    def of(cls, cloud: Cloud, unit: str) -> _Sweep:
         """The sweep of points with times after that of the message, if they have times."""
         cloud, later = cloud.to_end()
-        return cls(cloud.returns(), later, unit, instant)
+        return cls(cloud.returns(), later, unit)
 
 
 class SweepSink(Sink):
@@ -56,53 +46,34 @@ class SweepSink(Sink):
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder)
-        self._period, self._stamped, self._source = period, stamped, source
-        self._writer: PointsWriter | None = None
-        self._last = -np.inf
-        self._late = self._empty = 0
-        self._later = 0.0
+        self._period, self._stamped = period, stamped
+        self._sweeps = SweepsWriter(folder, source)
+        self._empty, self._later = 0, 0.0
 
-    def add(self, ts: float, prepared: _Sweep | None) -> None:
+    def add(self, ns: int, prepared: _Sweep | None) -> None:
         """Store a sweep, at its end where the instants of its points are known."""
-        if prepared is None or (self._writer is None and not len(prepared.cloud.xyz)):
+        if prepared is None or not (self._sweeps.begun or len(prepared.cloud.xyz)):
             self._empty += 1  # it does not show what its points would have
             return
-        cloud, later, unit, instant = prepared
-        if not len(cloud.xyz):
-            later = self._later
-        self._later = later
-        ts += later
-        if self._writer is None:
-            timed = cloud.time is not None
-            self._writer = PointsWriter(
-                self.folder,
-                intensity=unit if cloud.intensity is not None else None,
-                ring=cloud.ring is not None,
-                time=timed,
-                instant=instant or ("the end of the sweep" if timed else _HEADER),
-                source=self._source,
-            )
-        if ts <= self._last:
-            self._late += 1
-            return
-        self._writer.append(ts, cloud)
-        self._last = ts
-        self.count += 1
+        if len(prepared.cloud.xyz):
+            self._later = prepared.later
+        instant = _HEADER if prepared.cloud.time is None else "the end of the sweep"
+        self._sweeps.put(ns / 1e9 + self._later, prepared.cloud, prepared.unit, instant)
+        self.count = self._sweeps.count
 
     def close(self) -> None:
         if self._empty:
             self.notes.append(f"the first {self._empty} sweeps are left out: they have no points")
-        if self._late:
-            self.notes.append(f"{self._late} sweeps are left out: they end before the one before them does")
-        if self._writer:
-            self._writer.close()
+        if self._sweeps.late:
+            self.notes.append(f"{self._sweeps.late} sweeps are left out: they end before the one before them does")
+        self._sweeps.close()
 
 
 class CloudSink(SweepSink):
     """`sensor_msgs/PointCloud2`. Its first cloud with a point says what all have: fields, and the unit of times."""
 
     heavy = True
-    _unit: TimeUnit | None = None
+    _unit: layouts.TimeUnit | None = None
     _fields: tuple[str, str] | None = None
 
     @property
@@ -110,9 +81,10 @@ class CloudSink(SweepSink):
         return self._fields is not None
 
     def prepare(self, content: dict[str, Any], number: int) -> _Sweep | None:
-        points = columns(content)
-        xyz = vectors(points)
+        points = layouts.columns(content)
+        xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
+        kept = slice(None) if len(returned) == len(points) else returned
         stamp = content["header"]["stamp"]
         if self._fields is None:
             if not len(returned):
@@ -120,25 +92,21 @@ class CloudSink(SweepSink):
             self._begin(points[returned], stamp)
         intensity, ring = self._fields or ("", "")
         names = [name for name in (intensity, ring, *(self._unit.fields if self._unit else ())) if name]
-        taken = {name: points[name] if len(returned) == len(points) else points[name][returned] for name in names}
-        cloud = Cloud(
-            xyz if len(returned) == len(points) else xyz[returned],
-            taken.get(intensity),
-            taken.get(ring),
-            self._unit.offsets(taken, stamp) if self._unit else None,
-        )
+        taken = {name: points[name][kept] for name in names}
+        offsets = self._unit.offsets(taken, stamp) if self._unit else None
+        cloud = Cloud(xyz[kept], taken.get(intensity), taken.get(ring), offsets)
         return _Sweep.of(cloud, f"the field {intensity!r} of the cloud")
 
     def _begin(self, points: np.ndarray, stamp: int) -> None:
         names = points.dtype.names or ()
-        self._unit = find_unit(points, stamp, self._period)
+        self._unit = layouts.find_unit(points, stamp, self._period)
         if self._unit and not self._stamped:
             self._unit = self._unit._replace(reference="own")
         if self._unit:
             self.notes.append(f"instants of points: {self._unit}")
-        elif time_fields(names):
-            self.notes.append(f"the unit of {' and '.join(time_fields(names))} is not known: left out")
-        self._fields = find_field(names, INTENSITY), find_field(names, RING)
+        elif layouts.time_fields(names):
+            self.notes.append(f"the unit of {' and '.join(layouts.time_fields(names))} is not known: left out")
+        self._fields = layouts.find_field(names, layouts.INTENSITY), layouts.find_field(names, layouts.RING)
 
 
 class LivoxSink(SweepSink):
@@ -148,11 +116,11 @@ class LivoxSink(SweepSink):
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder, period, stamped, source)
-        self._unit = TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
+        self._unit = layouts.TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
         self.notes.append(f"instants of points: {self._unit}")
 
     def prepare(self, content: dict[str, Any], number: int) -> _Sweep:
-        points, xyz = content["points"], vectors(content["points"])
+        points, xyz = content["points"], layouts.vectors(content["points"])
         returned = Cloud(xyz).returned()
         taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
         offsets = self._unit.offsets(taken, content["header"]["stamp"])
@@ -193,25 +161,22 @@ class PacketSink(Sink):
     def __init__(self, folder: Path, model: Model | None, source: str, *, main: bool = True) -> None:
         super().__init__(folder)
         self._builder = SweepBuilder(model) if main else SweepBuilder(otherwise=model)
-        self._sweeps = Sweeps(folder, source)
+        self._sweeps = PacketWriter(folder, source)
 
-    def add(self, ts: float, prepared: dict[str, Any]) -> None:
-        content = prepared
+    def add(self, ns: int, content: dict[str, Any]) -> None:
         # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
-        shift = ts - content["header"]["stamp"] / 1e9
+        shift = ns / 1e9 - content["header"]["stamp"] / 1e9
         for packet in content["packets"]:
             if len(packet["data"]) == PACKET_BYTES:
-                for sweep in self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift):
-                    self._sweeps.put(sweep)
+                self._sweeps.take(self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift))
         self.count = self._sweeps.count
 
     def close(self) -> None:
-        for sweep in self._builder.finish():
-            self._sweeps.put(sweep)
+        self._sweeps.take(self._builder.finish())
         self._sweeps.close()
         self.count = self._sweeps.count
         if self._builder.model:
-            whole = f"{self._sweeps.valid} of its {self.count} sweeps are whole revolutions"
+            whole = f"{self._sweeps.whole} of its {self.count} sweeps are whole revolutions"
             self.notes += [f"{self._builder.model.name}: {whole}", *self._sweeps.notes]
         if self._builder.lost:
             self.notes.append(f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")

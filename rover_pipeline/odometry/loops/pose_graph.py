@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.lookup import optional
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.loops.loop_matching import Match
 
@@ -40,16 +40,8 @@ class Loop(NamedTuple):
 
 
 def load_gtsam() -> Any:
-    """The module `gtsam`.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
-    try:
-        import gtsam
-    except ImportError as error:
-        raise MissingExtraError("odometry.loops", "loops") from error
-    return gtsam
+    """The module `gtsam`. Raises MissingExtraError where it is not installed."""
+    return optional("gtsam", "odometry.loops", "loops")
 
 
 def optimize(
