@@ -13,7 +13,7 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.export.samples import range_projector
+from rover_pipeline.export.samples import print_duration, range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lookup import optional
@@ -82,6 +82,8 @@ def _write_points(
         comment = f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}"
         write(out / f"{number:06d}{suffix}", sweeps.read(number), comment)
 
+    first = int(chosen[0])
+    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: sweeps.read(first))], options.threads)
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass

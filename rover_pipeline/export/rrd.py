@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps
+from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, print_duration
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.lookup import optional
 
@@ -95,6 +96,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     source = Recording.of(trace)
     name = source.name
     stream = rr.RecordingStream("rover_pipeline", recording_id=name)
+    _print_duration(source, options)
     # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
     with piped(out) as pipe:
         recording = _Recording(source, options, stream, rr)
@@ -115,6 +117,20 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         raise FormatError(f"{trace}: has no sensor that can be shown")
     if recording.undecodable:
         print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
+
+
+def _print_duration(trace: Recording, options: ExportOptions) -> None:
+    """Print how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
+    work: list[tuple[int, str, Callable[[], object]]] = []
+    for view in trace.each("lidar"):
+        if (sweeps := find_sweeps(view)) is not None and len(sweeps.samples):
+            count = len(range(0, len(sweeps.samples), options.every))
+            work.append((count, "sweeps", partial(sweeps.points, 0, options.max_points)))
+    for view in trace.each("camera"):
+        if (video := find_samples(view, "camera", "video.avi")) is not None and len(video):
+            count = len(range(0, len(video), options.every))
+            work.append((count, "pictures", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
+    print_duration(f"export rrd {trace.path.name}", work)
 
 
 def _picture(view: Recording, video: Samples, options: ExportOptions) -> tuple[tuple[int, int], Lens | None]:

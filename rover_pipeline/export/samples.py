@@ -1,9 +1,11 @@
-"""Samples of a trace that can be shown: they are valid and can be decoded."""
+"""Samples of a trace that can be shown: they are valid and can be decoded; and how long it takes to export them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,9 @@ from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import is_empty
 from rover_pipeline.lidar.geometry import CLIPPED, projection
+
+#: A shorter time is not printed: the export is there before the line is read, s. Schedule.
+_MIN_PRINTED_S = 5.0
 
 
 class Samples:
@@ -160,3 +165,30 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
         return xyz
 
     return to_points
+
+
+def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> float:
+    """Print to stderr how long an export will take, by what one sample of each kind takes now. Returns the seconds.
+
+    Args:
+        label: format and recording.
+        work: number of samples, what they are called, and a function that does what one of them takes.
+        threads: samples that are worked on at once.
+    """
+    total = 0.0
+    for count, _, probe in work:
+        if count:
+            probe()  # the first one opens files and compiles kernels
+            begin = time.monotonic()
+            probe()
+            total += count * (time.monotonic() - begin) / threads
+    if total >= _MIN_PRINTED_S:
+        parts = ", ".join(f"{count:,} {name}" for count, name, _ in work if count)
+        print(f"{label}: {parts} will take about {_text(total)}", file=sys.stderr, flush=True)
+    return total
+
+
+def _text(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
