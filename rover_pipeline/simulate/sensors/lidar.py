@@ -64,16 +64,6 @@ def range_bias(distance: np.ndarray, reflectivity: np.ndarray, errors: LidarErro
     return (errors.bias * (walk + np.exp(-distance / _CLOSE)) + errors.beam_bias).astype("f4")
 
 
-def weakness(reflectivity: np.ndarray, errors: LidarErrors) -> np.ndarray:
-    """What is taken from the logarithm of the received power, at least 0, by reflectivity times cosine of incidence."""
-    return -errors.weak * np.log(np.clip(reflectivity, 1e-4, _STRONG) / _STRONG)
-
-
-def weak_return_noise(margin: np.ndarray) -> np.ndarray:
-    """Factor on the noise of the range by the logarithm of received over detectable power: 2 at the limit."""
-    return 1 + np.exp(-np.clip(margin, -1.0, 20.0))
-
-
 def mixed(distance: np.ndarray, hit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     """Distances with those at edges pulled towards their neighbours, as a beam that is wider than a column sees them.
 
@@ -372,12 +362,12 @@ def measure(
     # Received power falls with the square of the range. The probability of detection is a logistic function of it.
     margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
     if errors.weak:
-        margin -= weakness(echoes.reflectivity, errors)
+        margin += errors.weak * np.log(np.clip(echoes.reflectivity, 1e-4, _STRONG) / _STRONG)
     probability = 0.998 / (1 + np.exp(-4 * margin))
     detected = hit & (rng.random(shape, "f4") < probability)
     sigma = errors.noise + errors.growth * distance
-    if errors.rough:
-        sigma *= weak_return_noise(margin)
+    if errors.rough:  # twice as much where a return is just detected
+        sigma *= 1 + np.exp(-np.clip(margin, -1.0, 20.0))
     metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
     if errors.mixed or errors.bias:
         others = np.random.default_rng(rng.integers(1 << 62))
