@@ -17,7 +17,7 @@ from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.mapping.sweeps import Sensor, placed, spread_sweeps
+from rover_pipeline.mapping.sweeps import placed, spread_sweeps, stored_sweep
 from rover_pipeline.objects.clusters import (
     Clusters,
     Look,
@@ -128,18 +128,18 @@ class Detector:
         numbers = start + np.flatnonzero(self.usable[start:stop])
         if not len(numbers):
             return Clusters.none(), Clusters.none()
-        sensor, view, options = Sensor.of(self.metadata), View.of(self.metadata), self.options
-        info, columns = sensor_info(self.metadata), sensor.sectors.shape[1]
+        lidar, view, options = lidar_reader(self.metadata, "start"), View.of(self.metadata), self.options
+        columns = lidar.columns
         images = {number: self.read(number) for number in numbers.tolist()}
         poses = {number: self.motion.columns(number, columns) for number in numbers.tolist()}
         times = self.motion.column_times(columns)
         sweeps = []
         for number in numbers.tolist():
-            image = stagger(images[number][None], info)[0]
-            cloud = sensor.points(image, poses[number], options.min_range, options.max_range)
+            sweep = lidar.sweep({"rng": images[number]})
+            cloud = placed(sweep, poses[number], options.min_range, options.max_range)
             beam, column = np.nonzero(np.isfinite(cloud[..., 0]))
             xyz = cloud[beam, column]
-            hidden = stagger(beside_nearer(images[number]).astype("u1")[None], info)[0]
+            hidden = stagger(beside_nearer(images[number]).astype("u1")[None], sensor_info(self.metadata))[0]
             chosen, ends = thinned(xyz, hidden[beam, column] != 0)
             sweeps.append((xyz[chosen], times[column[chosen]], ends))
         ground = Ground.of(np.concatenate([xyz for xyz, *_ in sweeps]))
@@ -155,10 +155,10 @@ class Detector:
             others = [look for look in looks if _MIN_SPAN_S <= abs(stamp - look.time) <= look.span]
             found = labels(votes(xyz[above], others, view))
             points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found, ends[above])
-            lidar = self.motion.trajectory.states.pos[number]
-            moving.append(moving_clusters(points, number, lidar, view.step, options.min_points))
+            pos = self.motion.trajectory.states.pos[number]
+            moving.append(moving_clusters(points, number, pos, view.step, options.min_points))
             if options.still:
-                still.append(still_clusters(points, number, lidar, view.step, options.min_points))
+                still.append(still_clusters(points, number, pos, view.step, options.min_points))
         return Clusters.joined(moving), Clusters.joined(still)
 
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
@@ -209,7 +209,7 @@ def lidar_view(
         return LidarView(_Images(recording), metadata, motion)
     middle = SweepMotion(motion.trajectory, lidar.begin + lidar.duration / 2, 0.0, interval=lidar.period)
     chosen = spread_sweeps(np.flatnonzero(motion.trajectory.valid & (recording.valid != 0)))
-    panorama = Panorama.of([lidar.points(_stored(recording, number)) for number in chosen])
+    panorama = Panorama.of([lidar.points(stored_sweep(recording, number)) for number in chosen])
     if panorama is None:
         return None
     read = _Points(recording, metadata, options.lidar.ts_reference, motion, middle, panorama)
@@ -223,7 +223,7 @@ class _Images:
     recording: Recording
 
     def __call__(self, number: int) -> np.ndarray:
-        return self.recording.read("rng", number, number + 1)[0]
+        return stored_sweep(self.recording, number)["rng"]
 
 
 @dataclass(frozen=True)
@@ -246,9 +246,5 @@ class _Points:
         lidar = lidar_reader(self.metadata, self.reference)
         seen_from = self.middle.columns(number, 1)
         poses = self.motion.columns_seen_from(number, lidar.columns, seen_from.rot[0], seen_from.pos[0])
-        sweep = lidar.sweep(_stored(self.recording, number))
+        sweep = lidar.sweep(stored_sweep(self.recording, number))
         return self.panorama.image(placed(sweep, poses, 0.0, CLIPPED / 1000).reshape(-1, 3))
-
-
-def _stored(recording: Recording, number: int) -> dict[str, np.ndarray]:
-    return {name: recording.read(name, number, number + 1)[0] for name in recording.arguments}

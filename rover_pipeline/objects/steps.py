@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.lidar.geometry import sensor_info, stagger
-from rover_pipeline.mapping.floor import find_floor, levelling
-from rover_pipeline.mapping.sweeps import Sensor, spread_sweeps
+from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.mapping.floor import levelling
+from rover_pipeline.mapping.sweeps import spread_floor
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
@@ -81,7 +81,10 @@ def objects(
         yield _empty(usable, options.max_objects)
         yield Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
         return
-    level = levelling(_up(read, metadata, motion, options, usable))
+    lidar, limits = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, options.max_range)
+    level = levelling(
+        spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), limits).up
+    )
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
     detector = Detector(read, metadata, motion, usable, options, origin)
@@ -102,7 +105,7 @@ def objects(
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
     moving = Clusters.taken(moves)
     count = len(moving.time)
-    step = 2 * np.pi / sensor_info(metadata).format.columns_per_frame
+    step = 2 * np.pi / lidar.columns
     bodies = _moving(moving, stamps, echoes, options, step)
     del moving
     standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
@@ -135,18 +138,6 @@ def _empty(usable: np.ndarray, max_objects: int) -> dict[str, np.ndarray]:
         "count": np.zeros(count, "u2"),
         "valid": usable,
     }
-
-
-def _up(
-    read: Callable[[int], np.ndarray], metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
-) -> np.ndarray:
-    """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
-    sensor, sweeps = Sensor.of(metadata), []
-    for number in spread_sweeps(np.flatnonzero(usable)):
-        image = stagger(read(number)[None], sensor_info(metadata))[0]
-        poses = motion.columns(number, image.shape[1])
-        sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))
-    return find_floor(sweeps).up
 
 
 def _moving(
