@@ -30,7 +30,7 @@ from rover_pipeline.objects.clusters import (
     votes,
 )
 from rover_pipeline.objects.options import ObjectsOptions
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
 
 #: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
 #: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
@@ -41,9 +41,6 @@ _FAR_S, _FAR_SPAN_S = 2.0, 11.0
 _MIN_SPAN_S = TUNING.surface_m / TUNING.min_speed
 #: Edge of a cell of the ground, m. Tuned: by hand.
 _CELL_M = 0.5
-#: What is narrower than this does not lift the ground, m: cars and hedges below which no ground is seen.
-#: Tuned: by hand.
-_OPENING_M = 5.5
 
 
 class Ground(NamedTuple):
@@ -62,8 +59,9 @@ class Ground(NamedTuple):
         """The ground below points, f8 (N, 3) m, z up; None without points.
 
         The lowest points of cells are opened, as in the progressive filter of Zhang et al. (A progressive
-        morphological filter, 2003): what is narrower than the window and rises above its surroundings is not ground.
-        They are closed before, by a smaller window: pits are mirror images and other false returns.
+        morphological filter, 2003): what is narrower than a long car, below which no ground is seen, and rises above
+        its surroundings is not ground. They are closed before, by a smaller window: pits are mirror images and other
+        false returns.
         """
         if not len(points):
             return None
@@ -73,7 +71,7 @@ class Ground(NamedTuple):
         lowest = np.full(shape, np.inf)
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
         closed = ndimage.grey_closing(_filled(lowest), size=5, mode="nearest")
-        opened = ndimage.grey_opening(closed, size=round(_OPENING_M / _CELL_M), mode="nearest")
+        opened = ndimage.grey_opening(closed, size=round(LONG_CAR_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
     def at(self, points: np.ndarray) -> np.ndarray:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.bodies import BAYES_FACTOR, LONG_M, Body
+from rover_pipeline.objects.bodies import BAYES_FACTOR, Body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import LONG_M, TUNING
 
 #: Squared distance in standard deviations within which 99 % of the two sides of a gap are.
 #: Noise: chi-square with 4 degrees of freedom.

@@ -22,24 +22,16 @@ from rover_pipeline.objects.detect import Detector, lidar_view
 from rover_pipeline.objects.merging import merged_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import TUNING, TYPICAL
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
 #: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
 #: Tuned: by hand.
 _SWEEPS = 40
-#: Length, width and height, m, and speed, m/s, in the middle of a class, and the factor by which two of three differ at
-#: most. Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
-#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s. Tuned: by hand.
-_TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
-    "car": ((4.0, 1.35), (1.75, 1.25), (1.5, 1.25), (7.0, 2.0)),
-    "pedestrian": ((0.45, 1.6), (0.5, 1.6), (1.7, 1.15), (1.2, 1.6)),
-    "cyclist": ((1.6, 1.3), (0.55, 1.5), (1.7, 1.15), (4.5, 1.5)),
-}
-#: Squared distance, in spreads, at which an object is as likely "other"; and minimum probability of "other": rules are
-#: never sure. Tuned: by hand.
-_OTHER, _MIN_OTHER = 9.0, 0.05
+#: Squared distance, in spreads, within which 95 % of a class are, at which an object is as likely "other"; and the
+#: remaining share, the minimum probability of "other". Noise: chi-square with 4 degrees of freedom.
+_OTHER, _MIN_OTHER = 9.49, 0.05
 
 
 def objects(
@@ -71,16 +63,13 @@ def objects(
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
     view = lidar_view(recording, metadata, odometry, options)
-    if view is None:
-        yield _empty(np.zeros(recording.count, bool), options.max_objects)
-        yield Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
+    usable = np.zeros(recording.count, bool) if view is None else view.motion.trajectory.valid & (recording.valid != 0)
+    if view is None or not usable.any():
+        why = "a point and a valid pose in _odom" if view is None else "a valid pose in _odom: there are no objects"
+        yield _empty(usable, options.max_objects)
+        yield Inspection({"tracks": 0}, [f"no sweep has {why}"])
         return
     read, metadata, motion, notes = view
-    usable = motion.trajectory.valid & (recording.valid != 0)
-    if not usable.any():
-        yield _empty(usable, options.max_objects)
-        yield Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
-        return
     lidar, limits = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, options.max_range)
     level = levelling(
         spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), limits).up
@@ -212,8 +201,8 @@ def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:
     weights = np.array([1.0, 1.0, 1.0, float(speed > 0)])
     distance = np.full(len(CLASSES), _OTHER)
     for number, name in enumerate(CLASSES):
-        if name in _TYPICAL:
-            middle, factor = np.log(np.array(_TYPICAL[name])).T
+        if name in TYPICAL:
+            middle, factor = np.log(np.array(TYPICAL[name])).T
             distance[number] = (weights * ((values - middle) / factor) ** 2).sum()
     fit = np.exp(-(distance - distance.min()) / 2)
     fit /= fit.sum()

@@ -11,6 +11,35 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Typical(NamedTuple):
+    """The middle of a class, m or m/s, and the factor by which two of three differ from it at most."""
+
+    middle: float
+    factor: float
+
+
+class Class(NamedTuple):
+    """What bodies of a class are like."""
+
+    length: Typical
+    width: Typical
+    height: Typical
+    speed: Typical
+
+
+#: Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
+#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s. Tuned: by hand.
+TYPICAL = {
+    "car": Class(Typical(4.0, 1.35), Typical(1.75, 1.25), Typical(1.5, 1.25), Typical(7.0, 2.0)),
+    "pedestrian": Class(Typical(0.45, 1.6), Typical(0.5, 1.6), Typical(1.7, 1.15), Typical(1.2, 1.6)),
+    "cyclist": Class(Typical(1.6, 1.3), Typical(0.55, 1.5), Typical(1.7, 1.15), Typical(4.5, 1.5)),
+}
+#: Length of a long car, m.
+LONG_CAR_M = TYPICAL["car"].length.middle * TYPICAL["car"].length.factor
+#: Length from which a body may be seen in parts, m, and has flat sides: walkers and most of a cyclist are shorter.
+LONG_M = TYPICAL["cyclist"].length.middle
+
+
 class Tuning(NamedTuple):
     """The tuned numbers, in the order of the steps."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.numerics.compiled import compiled, inlined
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
 from rover_pipeline.simulate.scene.raycast import Points, cull, in_own_axes, look_along, pick, points_of_a_tile, pyramid
@@ -191,7 +191,7 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     """One revolution that ends at `end`; each column sees the world and has the sensor's pose at its own instant."""
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
-    echoes = Echoes.empty((rays.direction.shape[0], rays.direction.shape[1]))
+    echoes = Echoes.empty(rays.direction.shape[:2])
     points = points_of_a_tile(RAYS)
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
@@ -227,8 +227,9 @@ def cast_rays(
     for left in range(0, columns, TILE):
         width = min(TILE, columns - left)
         for c in range(width):
+            r, o = poses.rot[left + c], rays.origin[left + c]
             for k in range(3):
-                origins[c, k] = poses.pos[left + c, k] + _rotated(poses.rot, left + c, k, rays.origin[left + c])
+                origins[c, k] = poses.pos[left + c, k] + (r[k, 0] * o[0] + r[k, 1] * o[1] + r[k, 2] * o[2])
             lags[c] = lag[left + c]
         apex = origins[width // 2]
         slack, longest_lag = 0.0, 0.0
@@ -319,12 +320,6 @@ def _echo(
             row, column = np.uint64(top + p % u4(TILE)), np.uint64(left + p // u4(TILE))
             echoes.distance[row, column], echoes.body[row, column] = distance[p], solids.body[i]
             echoes.reflectivity[row, column], echoes.light[row, column] = strength[n], lit[n]
-
-
-@inlined
-def _rotated(rot: np.ndarray, n: int, k: int, v: np.ndarray) -> float:
-    """Component `k` of the vector `v` after the `n`-th rotation."""
-    return rot[n, k, 0] * v[0] + rot[n, k, 1] * v[1] + rot[n, k, 2] * v[2]
 
 
 class Scan(NamedTuple):
