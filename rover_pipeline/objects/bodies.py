@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
-from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion
+from rover_pipeline.objects.smoothing import MIN_PLACES, OUTLIER_SDS, Measurements, Smoothed, fit_motion
 from rover_pipeline.objects.tuning import LONG_CAR_M, LONG_M, TUNING
 from rover_pipeline.radar.options import VelocitySection
 
@@ -81,7 +81,7 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
         sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
         times = stamps[sweep]
         fit = _length_and_motion(clusters, times, radial, step)
-        if fit.fits.all() or fit.fits.sum() < TUNING.min_clusters or trim == _TRIMS:
+        if fit.fits.all() or fit.fits.sum() < MIN_PLACES or trim == _TRIMS:
             break
         # The tracker took something else for the body there.
         clusters = clusters.select(fit.fits)
@@ -173,7 +173,7 @@ def _fitted(
         angles = Measurements.headings(clusters.time[known], headings.yaw[known], headings.sd[known] ** 2)
         motion = fit_motion(places.merged(angles).merged(radial), times, motion, search=turn == _TURNS)
     away = middle - PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time).centre
-    fits = (np.abs(turned(away, -poses.yaw)) <= TUNING.outlier_sds * np.sqrt(variance)).all(axis=1)
+    fits = (np.abs(turned(away, -poses.yaw)) <= OUTLIER_SDS * np.sqrt(variance)).all(axis=1)
     return _Fit(motion, size, fits, seen.shows_both_ends(visible))
 
 

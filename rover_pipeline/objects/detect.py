@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import is_points
-from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.mapping.sweeps import placed, spread_sweeps, stored_sweep
 from rover_pipeline.objects.clusters import (
     Clusters,
@@ -180,7 +181,7 @@ class LidarView(NamedTuple):
     """Images of a lidar.
 
     Attributes:
-        read: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose.
+        read: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose; other processes can take it.
         metadata: `lidar.json` of an Ouster sensor that makes such images.
         motion: where the lidar is at their columns.
         notes: what the user should know.
@@ -204,45 +205,29 @@ def lidar_view(
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
     motion = lidar.motion(odometry, options.times)
     if not is_points(metadata):
-        return LidarView(_Images(recording), metadata, motion)
+        return LidarView(partial(_image, recording), metadata, motion)
     middle = SweepMotion(motion.trajectory, lidar.begin + lidar.duration / 2, 0.0, interval=lidar.period)
     chosen = spread_sweeps(np.flatnonzero(motion.trajectory.valid & (recording.valid != 0)))
     panorama = Panorama.of([lidar.points(stored_sweep(recording, number)) for number in chosen])
     if panorama is None:
         return None
-    read = _Points(recording, metadata, options.lidar.ts_reference, motion, middle, panorama)
+    read = partial(_image_of_points, recording, lidar, motion, middle, panorama)
     return LidarView(read, panorama.metadata(), middle, lidar.notes)
 
 
-@dataclass(frozen=True)
-class _Images:
-    """Gives sweeps of a recording of images."""
-
-    recording: Recording
-
-    def __call__(self, number: int) -> np.ndarray:
-        return stored_sweep(self.recording, number)["rng"]
+def _image(recording: Recording, number: int) -> np.ndarray:
+    return stored_sweep(recording, number)["rng"]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Gives sweeps of points as images. It can be sent to other processes.
+def _image_of_points(
+    recording: Recording, lidar: LidarReader, motion: SweepMotion, middle: SweepMotion, panorama: Panorama, number: int
+) -> np.ndarray:
+    """A sweep of points as an image.
 
-    Attributes:
-        reference: `lidar.ts_reference`.
+    Args:
         motion: of the lidar; middle: the same in the middle of its sweeps only.
     """
-
-    recording: Recording
-    metadata: str
-    reference: str
-    motion: SweepMotion
-    middle: SweepMotion
-    panorama: Panorama
-
-    def __call__(self, number: int) -> np.ndarray:
-        lidar = lidar_reader(self.metadata, self.reference)
-        seen_from = self.middle.columns(number, 1)
-        poses = self.motion.columns_seen_from(number, lidar.columns, seen_from.rot[0], seen_from.pos[0])
-        sweep = lidar.sweep(stored_sweep(self.recording, number))
-        return self.panorama.image(placed(sweep, poses, 0.0, CLIPPED / 1000).reshape(-1, 3))
+    seen_from = middle.columns(number, 1)
+    poses = motion.columns_seen_from(number, lidar.columns, seen_from.rot[0], seen_from.pos[0])
+    sweep = lidar.sweep(stored_sweep(recording, number))
+    return panorama.image(placed(sweep, poses, 0.0, CLIPPED / 1000).reshape(-1, 3))

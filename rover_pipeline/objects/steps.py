@@ -139,9 +139,8 @@ def _moving(
         radial = None if echoes is None else echoes.of_body(alone, stamps[alone.sweep])
         return alone if radial is None else moving_body(own, stamps, radial, step)
 
-    found = merged_tracks(
-        track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
-    )
+    tracks = track_clusters(clusters, stamps, options.coast)
+    found = merged_tracks(tracks, body, stamps, options.min_hits, options.coast)
     return [each for each in found if each.way >= options.min_way]
 
 

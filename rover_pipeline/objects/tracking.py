@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import g
 from scipy.optimize import linear_sum_assignment
 
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import TUNING, TYPICAL
 
 # Motion models: nearly constant velocity, as of a person, and nearly constant speed and turn rate, as of a car.
 #
@@ -31,9 +33,13 @@ from rover_pipeline.objects.tuning import TUNING
 # `prior()`: inverse variances of the first state, f8 (S,). - `in_plane(state)`: x, y and their velocities, f8 (N, 4),
 # and their derivatives by the states, f8 (N, 4, S).
 
-#: Prior of a body, standard deviations: wider than any body in range, m, m/s, rad, rad/s (a car in its tightest bend).
-#: Tuned: by hand.
-_PLACE_SD, SPEED_SD, _HEADING_SD, _TURN_SD = 100.0, 8.0, 1.0, 0.7
+_CAR = TYPICAL["car"].speed
+#: Priors of a body, standard deviations: a place anywhere in range, m; any heading, rad; a component of the velocities
+#: of cars, m/s, from the spread of their speeds (log-normal); the turn rate of cars, rad/s, at the side friction of
+#: 0.32 that roads for their speed are built for. Physics: distributions; AASHTO Green Book, 2011.
+_PLACE_SD, _HEADING_SD = CLIPPED / 1000, np.pi / np.sqrt(3)
+SPEED_SD = _CAR.middle * np.exp(np.log(_CAR.factor) ** 2) / np.sqrt(2)
+TURN_SD = 0.32 * g / _CAR.middle
 #: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
 _SLIP = 0.0025
 
@@ -114,7 +120,7 @@ class ConstantTurn(NamedTuple):
         return np.asarray(matmul(axes.transpose(0, 2, 1), own, axes))
 
     def prior(self) -> np.ndarray:
-        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, _TURN_SD]) ** -2.0
+        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, TURN_SD]) ** -2.0
 
     def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]
@@ -164,7 +170,7 @@ class Track:
         f = np.tile(np.eye(2), (len(dt), 1, 1))
         f[:, 0, 1] = dt
         span = np.abs(dt)
-        added = TUNING.track_noise * np.stack([span**3 / 3, span**2 / 2, span**2 / 2, span], axis=-1).reshape(-1, 2, 2)
+        added = TUNING.motion_noise * np.stack([span**3 / 3, span**2 / 2, span**2 / 2, span], axis=-1).reshape(-1, 2, 2)
         return self.state[:2] + dt[:, None] * self.state[2:], matmul(f, self.cov, f.transpose(0, 2, 1)) + added
 
     def update(self, own: Clusters) -> None:

@@ -65,16 +65,11 @@ class Tuning(NamedTuple):
     moving_share: float = 0.5
 
     # Tracks.
-    #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
-    track_noise: float = 4.0
-    #: The same while a body is hidden, against bodies that are taken for one another behind an occlusion.
-    gap_noise: float = 0.5
+    #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes, and
+    #: against bodies that are taken for one another behind an occlusion.
+    motion_noise: float = 2.0
     #: Number of sweeps without a cluster behind which a track is cut, against one that took another body there.
     gap_sweeps: int = 2
-    #: Longest time for which two tracks of a body overlap, s, where one ends at its rear and one begins at its front.
-    max_overlap_s: float = 1.0
-    #: Minimum number of clusters from which a motion can be estimated.
-    min_clusters: int = 4
 
     # Boxes and motions.
     #: Standard deviations of an end of a body, m, and of what is hidden of it as a share of its length.
@@ -94,8 +89,6 @@ class Tuning(NamedTuple):
     min_line_m: float = 1.0
     #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
     side_sd: float = 0.017
-    #: Clusters this many standard deviations off are of something else that the tracker took for the body.
-    outlier_sds: float = 6.0
     #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise, and of one that says
     #: of which class a body is.
     min_speed: float = 0.5
