@@ -37,7 +37,7 @@ from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
 #: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
 #: and after. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
-_FAR_S, _FAR_SPAN_S = 2.0, 11.0
+FAR_S, _FAR_SPAN_S = 2.0, 11.0
 # Before that a slow body is still in its own place.
 _MIN_SPAN_S = TUNING.surface_m / TUNING.min_speed
 #: Edge of a cell of the ground, m. Tuned: by hand.
@@ -163,7 +163,7 @@ class Detector:
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
         """The sweeps that give evidence of places in a range of sweeps."""
         ts, interval, looks = self.motion.trajectory.ts, self.motion.interval, []
-        near, far = (max(1, round(seconds / interval)) for seconds in (_NEAR_S, _FAR_S))
+        near, far = (max(1, round(seconds / interval)) for seconds in (_NEAR_S, FAR_S))
         reach = round(_FAR_SPAN_S / interval)
         for number in range(max(0, start - reach), min(len(ts), stop + reach)):
             span = _FAR_SPAN_S if number % far == 0 else _NEAR_SPAN_S if number % near == 0 else 0.0

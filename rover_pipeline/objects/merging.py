@@ -16,12 +16,14 @@ import numpy as np
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import BAYES_FACTOR, Body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.smoothing import MIN_PLACES
+from rover_pipeline.objects.smoothing import MIN_PLACES, NOISES
 from rover_pipeline.objects.tuning import LONG_M, TUNING
 
 #: Squared distance in standard deviations within which 99 % of the two sides of a gap are.
 #: Noise: chi-square with 4 degrees of freedom.
 _GATE = 13.3
+#: Power spectral density of the acceleration of a body that is hidden, m2/s3: the middle of those that bodies may have.
+_NOISE = float(np.exp(np.log(NOISES).mean()))
 #: How much less the squared distance of a pair is than that of any other one: twice the logarithm of a Bayes factor.
 #: Physics: strong evidence (Kass and Raftery, as in `bodies`).
 _CLEAR = 2 * BAYES_FACTOR
@@ -172,6 +174,6 @@ def _distance(before: Body, after: Body, gap: float) -> float:
     place = (before.centre[-1, :2] + half * one) - (after.centre[0, :2] - half * other)
     half = abs(half)
     speed = float(before.vel_sd[-1] ** 2 + after.vel_sd[0] ** 2)
-    where = 2 * TUNING.match_sd**2 + half**2 * speed + 2 * TUNING.motion_noise * half**3 / 3
+    where = 2 * TUNING.match_sd**2 + half**2 * speed + 2 * _NOISE * half**3 / 3
     change = other - one
-    return float(matmul(place, place) / where + matmul(change, change) / (speed + 2 * TUNING.motion_noise * half))
+    return float(matmul(place, place) / where + matmul(change, change) / (speed + 2 * _NOISE * half))

@@ -32,7 +32,7 @@ MIN_PLACES = 3
 _STEPS, _HALVINGS, _CONVERGED = 12, 4, 1e-3
 #: Grids of what is estimated: scale of the variances of positions; power spectral densities of the acceleration, m2/s3;
 #: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3. Tuned: by hand.
-_SCALES, _NOISES = (0.3, 1.5, 7.5), (0.05, 0.3, 2.0, 12.0)
+_SCALES, NOISES = (0.3, 1.5, 7.5), (0.05, 0.3, 2.0, 12.0)
 _AHEAD, _TURNS = (0.1, 1.0, 10.0), (0.01, 0.1, 1.0)
 
 
@@ -123,7 +123,7 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
         model, grids = ConstantTurn, (_SCALES, _AHEAD, _TURNS)
     else:
         measured, begin = measured.select(~is_heading), before.state
-        model, grids = ConstantVelocity, (_SCALES, _NOISES)
+        model, grids = ConstantVelocity, (_SCALES, NOISES)
     is_place = measured.weights[:, :2].any(axis=1)
     known: dict[tuple[int, ...], Solution] = {}
 

@@ -18,7 +18,7 @@ from rover_pipeline.mapping.sweeps import spread_floor
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.detect import Detector, lidar_view
+from rover_pipeline.objects.detect import FAR_S, Detector, lidar_view
 from rover_pipeline.objects.merging import merged_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
@@ -26,9 +26,6 @@ from rover_pipeline.objects.tuning import TUNING, TYPICAL
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
-#: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
-#: Tuned: by hand.
-_SWEEPS = 40
 #: Squared distance, in spreads, within which 95 % of a class are, at which an object is as likely "other"; and the
 #: remaining share, the minimum probability of "other". Noise: chi-square with 4 degrees of freedom.
 _OTHER, _MIN_OTHER = 9.49, 0.05
@@ -77,7 +74,9 @@ def objects(
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
     detector = Detector(read, metadata, motion, usable, options, origin)
-    ranges = [(start, min(start + _SWEEPS, recording.count)) for start in range(0, recording.count, _SWEEPS)]
+    # Those of two wide steps of the evidence are looked at together: they share a ground, and what is read for it.
+    size = max(1, round(2 * FAR_S / motion.interval))
+    ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
     moves: list[Clusters] = []
     stands: list[Clusters] = []
     for part in recording.map(detector, ranges):

@@ -170,7 +170,7 @@ class Track:
         f = np.tile(np.eye(2), (len(dt), 1, 1))
         f[:, 0, 1] = dt
         span = np.abs(dt)
-        added = TUNING.motion_noise * np.stack([span**3 / 3, span**2 / 2, span**2 / 2, span], axis=-1).reshape(-1, 2, 2)
+        added = TUNING.track_noise * np.stack([span**3 / 3, span**2 / 2, span**2 / 2, span], axis=-1).reshape(-1, 2, 2)
         return self.state[:2] + dt[:, None] * self.state[2:], matmul(f, self.cov, f.transpose(0, 2, 1)) + added
 
     def update(self, own: Clusters) -> None:

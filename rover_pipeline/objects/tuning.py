@@ -65,9 +65,8 @@ class Tuning(NamedTuple):
     moving_share: float = 0.5
 
     # Tracks.
-    #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes, and
-    #: against bodies that are taken for one another behind an occlusion.
-    motion_noise: float = 2.0
+    #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
+    track_noise: float = 4.0
     #: Number of sweeps without a cluster behind which a track is cut, against one that took another body there.
     gap_sweeps: int = 2
 
