@@ -15,6 +15,7 @@ from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.mapping.sweeps import spread_floor
+from rover_pipeline.mapping.tuning import TUNING as OF_MAPS
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
@@ -67,10 +68,9 @@ def objects(
         yield Inspection({"tracks": 0}, [f"no sweep has {why}"])
         return
     read, metadata, motion, notes = view
-    lidar, limits = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, options.max_range)
-    level = levelling(
-        spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), limits).up
-    )
+    lidar, near = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, OF_MAPS.floor_range_m)
+    floor = spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), near)
+    level = levelling(floor.up)
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
     detector = Detector(read, metadata, motion, usable, options, origin)

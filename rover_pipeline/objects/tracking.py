@@ -38,8 +38,7 @@ _CAR = TYPICAL["car"].speed
 #: of cars, m/s, from the spread of their speeds (log-normal); the turn rate of cars, rad/s, at the side friction of
 #: 0.32 that roads for their speed are built for. Physics: distributions; AASHTO Green Book, 2011.
 _PLACE_SD, _HEADING_SD = CLIPPED / 1000, np.pi / np.sqrt(3)
-SPEED_SD = _CAR.middle * np.exp(np.log(_CAR.factor) ** 2) / np.sqrt(2)
-TURN_SD = 0.32 * g / _CAR.middle
+SPEED_SD, TURN_SD = _CAR.middle * np.exp(np.log(_CAR.factor) ** 2) / np.sqrt(2), 0.32 * g / _CAR.middle
 #: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
 _SLIP = 0.0025
 
