@@ -267,15 +267,9 @@ def _echo(
     solids: Solids, materials: MaterialTable, light: Light, origins: np.ndarray, lags: np.ndarray, rays: np.ndarray,
     distance: np.ndarray, index: np.ndarray, points: Points, top: int, left: int, echoes: Echoes,
 ) -> None:  # fmt: skip
-    """Find the echoes of a tile, whose columns come one after the other.
+    """Find the echoes of a tile, whose columns come one after the other, from the beam `top` and the column `left` on.
 
-    Args:
-        origins, lags: f8 (TILE, 3) and (TILE,), of the columns, as `first_hits` takes them.
-        rays: f8 (3, RAYS), unit directions in the scene frame.
-        distance, index: as `first_hits` finds them; the indices are used up.
-        points: memory.
-        top, left: the tile's first beam and column.
-        echoes: takes the results.
+    What the rays meet is as `first_hits` finds it; its indices are used up. `points` is memory.
     """
     first, done = int(np.int64(0)), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
     while done < RAYS:
