@@ -36,7 +36,7 @@ TYPICAL = {
 }
 #: Length of a long car, m.
 LONG_CAR_M = TYPICAL["car"].length.middle * TYPICAL["car"].length.factor
-#: Length from which a body may be seen in parts, m, and has flat sides: walkers and most of a cyclist are shorter.
+#: Length from which a body may be seen in parts, m: walkers and most of a cyclist are shorter.
 LONG_M = TYPICAL["cyclist"].length.middle
 
 
