@@ -157,7 +157,8 @@ def _fitted(
     # Headings say which sides were seen, and these where the body heads, so both are estimated in turn. The first
     # motion is that of what is seen, while the middle is anywhere in the body. How near the expected place an end is
     # counts little then and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998).
-    widest = max(TUNING.match_sd, float(np.percentile(size, SIZE_PERCENTILE)) / np.sqrt(12))
+    length = float(np.percentile(size, SIZE_PERCENTILE))
+    widest = max(TUNING.match_sd, (length if length < LONG_M else max(length, LONG_CAR_M)) / np.sqrt(12))
     for turn, match_sd in enumerate(np.geomspace(widest, TUNING.match_sd, _TURNS).tolist(), 1):
         poses = PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time)
         headings = Headings.of(clusters, poses)
