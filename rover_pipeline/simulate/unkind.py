@@ -17,7 +17,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.options import Options
 
 
-def _error(usual: float, description: str, *, every: bool = False, **limits: float) -> Any:
+def _error(usual: float, description: str, *, every: bool = False, **limits: Any) -> Any:
     """A field of `Unkind`; False and 0 = without the error.
 
     Args:
