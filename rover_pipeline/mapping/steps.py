@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from rover_pipeline.errors import UnfitError
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.mapping.floor import Floor, levelling
 from rover_pipeline.mapping.grid import (
     FREE,
     OCCUPIED,
@@ -34,7 +35,7 @@ from rover_pipeline.mapping.grid import (
 from rover_pipeline.mapping.mirrors import Boxes, Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_floor, stored_sweep
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
@@ -80,7 +81,11 @@ def build(
     if not len(numbers):
         sweeps = "the only sweep is not" if recording.count == 1 else f"none of {recording.count} sweeps is"
         raise UnfitError(f"{sweeps} valid in lidar and _odom, and a map needs poses")
-    floor = _floor(recording, lidar, motion, options, numbers)
+    stored, limits = partial(stored_sweep, recording), (options.min_range, options.max_range)
+    if options.lidar_height is None:
+        floor = spread_floor(stored, lidar, motion, numbers, limits)
+    else:
+        floor = Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
     boxes = None if objects is None else Boxes.of(objects, levelling(floor.up))
     motion = motion.rotated(levelling(floor.up))
     states = motion.trajectory.states.select(numbers)
@@ -156,7 +161,7 @@ class _MapBuilder:
         voxels = PointTable(options.voxel)
         since, removed = self.motion.column_times(lidar.columns), 0
         for number, pose in zip(numbers, poses, strict=True):
-            stored = _read(self.recording, number)
+            stored = stored_sweep(self.recording, number)
             sweep = lidar.sweep(stored)
             points = placed(sweep, pose, options.min_range, options.max_range)
             if self.boxes is not None:
@@ -165,25 +170,6 @@ class _MapBuilder:
             cells.add(points, pose.pos, lidar.sectors(sweep))
         counts = cells.counts(self.extent)
         return voxels.rows(), counts._replace(heights=counts.heights + self.floor.height), removed
-
-
-def _read(recording: Recording, number: int) -> dict[str, np.ndarray]:
-    """The channels of a sweep, by argument."""
-    return {name: recording.read(name, number, number + 1)[0] for name in recording.arguments}
-
-
-def _floor(
-    recording: Recording, lidar: LidarReader, motion: SweepMotion, options: MapStepOptions, numbers: np.ndarray
-) -> Floor:
-    """The floor by the options, or estimated from some of the sweeps with these numbers."""
-    if options.lidar_height is not None:
-        return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
-    sweeps = []
-    for number in spread_sweeps(numbers):
-        poses = motion.columns(number, lidar.columns)
-        points = placed(lidar.sweep(_read(recording, number)), poses, options.min_range, options.max_range)
-        sweeps.append((points - poses.pos).reshape(-1, 3))
-    return find_floor(sweeps)
 
 
 def _files(

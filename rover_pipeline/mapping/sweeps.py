@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.lidar.geometry import projection, sectors
+from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.lidar.sweeps import Sweep
+from rover_pipeline.lidar.sweeps import LidarReader, Sweep
+from rover_pipeline.mapping.floor import Floor, find_floor
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 
 
-class Sensor(NamedTuple):
-    """The pixels of a lidar of range images.
-
-    Attributes:
-        project: from u4 (beam, column) mm, staggered as the sensor sends it, to f4 (beam, column, 3) m, lidar frame.
-        sectors: i4 (beam, column), see `geometry.sectors`.
-    """
-
-    project: Callable[[np.ndarray], np.ndarray]
-    sectors: np.ndarray
-
-    @staticmethod
-    def of(metadata: str) -> Sensor:
-        """The sensor of a `lidar.json`."""
-        return Sensor(projection(metadata), sectors(metadata))
-
-    def points(self, rng: np.ndarray, poses: Poses, min_range: float, max_range: float) -> np.ndarray:
-        """Points in the map of a sweep, u2 (beam, column), mm, staggered; see `placed`."""
-        return placed(Sweep(self.project(rng.astype("u4")), rng), poses, min_range, max_range)
+def stored_sweep(recording: Recording, number: int) -> dict[str, np.ndarray]:
+    """The channels of a sweep, by argument."""
+    return {name: recording.read(name, number, number + 1)[0] for name in recording.arguments}
 
 
 def placed(sweep: Sweep, poses: Poses, min_range: float, max_range: float) -> np.ndarray:
@@ -57,6 +42,26 @@ def spread_sweeps(numbers: np.ndarray) -> list[int]:
         return []
     chosen: list[int] = numbers[np.unique(np.linspace(0, len(numbers) - 1, TUNING.spread_sweeps).astype(int))].tolist()
     return chosen
+
+
+def spread_floor(
+    stored: Callable[[int], Mapping[str, np.ndarray]],
+    lidar: LidarReader,
+    motion: SweepMotion,
+    numbers: np.ndarray,
+    limits: tuple[float, float],
+) -> Floor:
+    """The floor in the frame of a trajectory, from some of the sweeps with these numbers.
+
+    Args:
+        stored: gives the channels of a sweep, by argument.
+        limits: minimum and maximum range of a return, m.
+    """
+    sweeps = []
+    for number in spread_sweeps(numbers):
+        poses = motion.columns(number, lidar.columns)
+        sweeps.append((placed(lidar.sweep(stored(number)), poses, *limits) - poses.pos).reshape(-1, 3))
+    return find_floor(sweeps)
 
 
 def max_distance(options: MapOptions) -> float:

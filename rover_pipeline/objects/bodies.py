@@ -12,24 +12,17 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
-from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.smoothing import MIN_PLACES, OUTLIER_SDS, Measurements, Smoothed, fit_motion
+from rover_pipeline.objects.tuning import LONG_CAR_M, LONG_M, TUNING
 from rover_pipeline.radar.options import VelocitySection
 
-#: Standard deviations of the expected middle of a body in one pass after the other, m. Headings say which sides were
-#: seen, and these where the body heads, so both are estimated in turn. The first motion is that of what is seen, which
-#: is wrong for a body that comes out from behind another one. How near the expected place an end is counts little then
-#: and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998). Tuned: synthetic cars behind gaps.
-_MATCH_SDS = (2.0, 0.7, TUNING.match_sd)
+#: Number of times that the motion and what is seen of the body are estimated in turn. Schedule.
+_TURNS = 3
 #: Logarithm of the ratio of two likelihoods from which one length is preferred: strong evidence.
 #: Physics: Kass and Raftery, Bayes factors, JASA 1995.
 BAYES_FACTOR = 3.0
-#: Hidden lengths that are tried, m: up to the difference between a car and what is seen of one in a narrow gap.
-#: Tuned: synthetic cars behind gaps.
-_HIDDEN_M = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-#: Length from which a body, such as a car, may be seen in parts, m. Walkers and most of a cyclist are shorter.
-#: Tuned: by hand.
-LONG_M = 1.5
+#: Number of lengths over which an unknown one is integrated. Schedule.
+_LENGTHS = 7
 #: Maximum number of times that clusters which do not fit are left out. Schedule.
 _TRIMS = 2
 
@@ -88,7 +81,7 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
         sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
         times = stamps[sweep]
         fit = _length_and_motion(clusters, times, radial, step)
-        if fit.fits.all() or fit.fits.sum() < TUNING.min_clusters or trim == _TRIMS:
+        if fit.fits.all() or fit.fits.sum() < MIN_PLACES or trim == _TRIMS:
             break
         # The tracker took something else for the body there.
         clusters = clusters.select(fit.fits)
@@ -120,10 +113,10 @@ def _length_and_motion(clusters: Clusters, times: np.ndarray, radial: Measuremen
     averaging; Hoeting et al., 1999).
     """
     first = _fitted(clusters, times, radial, step)
-    if first.is_length_known or first.size[0] < LONG_M:
+    if first.is_length_known or not LONG_M <= first.size[0] < LONG_CAR_M:
         return first
     fits: list[_Fit] = []
-    for hidden in _HIDDEN_M:
+    for hidden in np.linspace(0.0, LONG_CAR_M - first.size[0], _LENGTHS).tolist():
         fits.append(_fitted(clusters, times, radial, step, hidden))
         if fits[-1].motion.likelihood < max(fit.motion.likelihood for fit in fits) - BAYES_FACTOR:
             break
@@ -161,7 +154,12 @@ def _fitted(
     places = Measurements.positions(clusters.time, clusters.middle, variance, np.zeros(len(size)))
     motion = fit_motion(places.merged(radial), times, Smoothed.standing(clusters.time, clusters.middle, times))
     size_sd = TUNING.size_share if hidden is None else 0.0
-    for match_sd in _MATCH_SDS:
+    # Headings say which sides were seen, and these where the body heads, so both are estimated in turn. The first
+    # motion is that of what is seen, while the middle is anywhere in the body. How near the expected place an end is
+    # counts little then and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998).
+    length = float(np.percentile(size, SIZE_PERCENTILE))
+    widest = max(TUNING.match_sd, (length if length < LONG_M else max(length, LONG_CAR_M)) / np.sqrt(12))
+    for turn, match_sd in enumerate(np.geomspace(widest, TUNING.match_sd, _TURNS).tolist(), 1):
         poses = PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time)
         headings = Headings.of(clusters, poses)
         # A side that is seen gives the heading better than the motion so far, which gives none at its ends.
@@ -174,9 +172,9 @@ def _fitted(
         places = Measurements.positions(clusters.time, middle, variance, poses.yaw)
         known = headings.known
         angles = Measurements.headings(clusters.time[known], headings.yaw[known], headings.sd[known] ** 2)
-        motion = fit_motion(places.merged(angles).merged(radial), times, motion, match_sd == TUNING.match_sd)
+        motion = fit_motion(places.merged(angles).merged(radial), times, motion, search=turn == _TURNS)
     away = middle - PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time).centre
-    fits = (np.abs(turned(away, -poses.yaw)) <= TUNING.outlier_sds * np.sqrt(variance)).all(axis=1)
+    fits = (np.abs(turned(away, -poses.yaw)) <= OUTLIER_SDS * np.sqrt(variance)).all(axis=1)
     return _Fit(motion, size, fits, seen.shows_both_ends(visible))
 
 

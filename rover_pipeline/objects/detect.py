@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import is_points
-from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.mapping.sweeps import Sensor, placed, spread_sweeps
+from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
+from rover_pipeline.mapping.sweeps import placed, spread_sweeps, stored_sweep
 from rover_pipeline.objects.clusters import (
     Clusters,
     Look,
@@ -30,20 +31,17 @@ from rover_pipeline.objects.clusters import (
     votes,
 )
 from rover_pipeline.objects.options import ObjectsOptions
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
 
 #: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
 #: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
 #: and after. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
-_FAR_S, _FAR_SPAN_S = 2.0, 11.0
+FAR_S, _FAR_SPAN_S = 2.0, 11.0
 # Before that a slow body is still in its own place.
 _MIN_SPAN_S = TUNING.surface_m / TUNING.min_speed
 #: Edge of a cell of the ground, m. Tuned: by hand.
 _CELL_M = 0.5
-#: What is narrower than this does not lift the ground, m: cars and hedges below which no ground is seen.
-#: Tuned: by hand.
-_OPENING_M = 5.5
 
 
 class Ground(NamedTuple):
@@ -62,8 +60,9 @@ class Ground(NamedTuple):
         """The ground below points, f8 (N, 3) m, z up; None without points.
 
         The lowest points of cells are opened, as in the progressive filter of Zhang et al. (A progressive
-        morphological filter, 2003): what is narrower than the window and rises above its surroundings is not ground.
-        They are closed before, by a smaller window: pits are mirror images and other false returns.
+        morphological filter, 2003): what is narrower than a long car, below which no ground is seen, and rises above
+        its surroundings is not ground. They are closed before, by a smaller window: pits are mirror images and other
+        false returns.
         """
         if not len(points):
             return None
@@ -73,7 +72,7 @@ class Ground(NamedTuple):
         lowest = np.full(shape, np.inf)
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
         closed = ndimage.grey_closing(_filled(lowest), size=5, mode="nearest")
-        opened = ndimage.grey_opening(closed, size=round(_OPENING_M / _CELL_M), mode="nearest")
+        opened = ndimage.grey_opening(closed, size=round(LONG_CAR_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
     def at(self, points: np.ndarray) -> np.ndarray:
@@ -128,18 +127,18 @@ class Detector:
         numbers = start + np.flatnonzero(self.usable[start:stop])
         if not len(numbers):
             return Clusters.none(), Clusters.none()
-        sensor, view, options = Sensor.of(self.metadata), View.of(self.metadata), self.options
-        info, columns = sensor_info(self.metadata), sensor.sectors.shape[1]
+        lidar, view, options = lidar_reader(self.metadata, "start"), View.of(self.metadata), self.options
+        columns = lidar.columns
         images = {number: self.read(number) for number in numbers.tolist()}
         poses = {number: self.motion.columns(number, columns) for number in numbers.tolist()}
         times = self.motion.column_times(columns)
         sweeps = []
         for number in numbers.tolist():
-            image = stagger(images[number][None], info)[0]
-            cloud = sensor.points(image, poses[number], options.min_range, options.max_range)
+            sweep = lidar.sweep({"rng": images[number]})
+            cloud = placed(sweep, poses[number], options.min_range, options.max_range)
             beam, column = np.nonzero(np.isfinite(cloud[..., 0]))
             xyz = cloud[beam, column]
-            hidden = stagger(beside_nearer(images[number]).astype("u1")[None], info)[0]
+            hidden = stagger(beside_nearer(images[number]).astype("u1")[None], sensor_info(self.metadata))[0]
             chosen, ends = thinned(xyz, hidden[beam, column] != 0)
             sweeps.append((xyz[chosen], times[column[chosen]], ends))
         ground = Ground.of(np.concatenate([xyz for xyz, *_ in sweeps]))
@@ -155,16 +154,16 @@ class Detector:
             others = [look for look in looks if _MIN_SPAN_S <= abs(stamp - look.time) <= look.span]
             found = labels(votes(xyz[above], others, view))
             points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found, ends[above])
-            lidar = self.motion.trajectory.states.pos[number]
-            moving.append(moving_clusters(points, number, lidar, view.step, options.min_points))
+            pos = self.motion.trajectory.states.pos[number]
+            moving.append(moving_clusters(points, number, pos, view.step, options.min_points))
             if options.still:
-                still.append(still_clusters(points, number, lidar, view.step, options.min_points))
+                still.append(still_clusters(points, number, pos, view.step, options.min_points))
         return Clusters.joined(moving), Clusters.joined(still)
 
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
         """The sweeps that give evidence of places in a range of sweeps."""
         ts, interval, looks = self.motion.trajectory.ts, self.motion.interval, []
-        near, far = (max(1, round(seconds / interval)) for seconds in (_NEAR_S, _FAR_S))
+        near, far = (max(1, round(seconds / interval)) for seconds in (_NEAR_S, FAR_S))
         reach = round(_FAR_SPAN_S / interval)
         for number in range(max(0, start - reach), min(len(ts), stop + reach)):
             span = _FAR_SPAN_S if number % far == 0 else _NEAR_SPAN_S if number % near == 0 else 0.0
@@ -182,7 +181,7 @@ class LidarView(NamedTuple):
     """Images of a lidar.
 
     Attributes:
-        read: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose.
+        read: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose; other processes can take it.
         metadata: `lidar.json` of an Ouster sensor that makes such images.
         motion: where the lidar is at their columns.
         notes: what the user should know.
@@ -206,49 +205,29 @@ def lidar_view(
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
     motion = lidar.motion(odometry, options.times)
     if not is_points(metadata):
-        return LidarView(_Images(recording), metadata, motion)
+        return LidarView(partial(_image, recording), metadata, motion)
     middle = SweepMotion(motion.trajectory, lidar.begin + lidar.duration / 2, 0.0, interval=lidar.period)
     chosen = spread_sweeps(np.flatnonzero(motion.trajectory.valid & (recording.valid != 0)))
-    panorama = Panorama.of([lidar.points(_stored(recording, number)) for number in chosen])
+    panorama = Panorama.of([lidar.points(stored_sweep(recording, number)) for number in chosen])
     if panorama is None:
         return None
-    read = _Points(recording, metadata, options.lidar.ts_reference, motion, middle, panorama)
+    read = partial(_image_of_points, recording, lidar, motion, middle, panorama)
     return LidarView(read, panorama.metadata(), middle, lidar.notes)
 
 
-@dataclass(frozen=True)
-class _Images:
-    """Gives sweeps of a recording of images."""
-
-    recording: Recording
-
-    def __call__(self, number: int) -> np.ndarray:
-        return self.recording.read("rng", number, number + 1)[0]
+def _image(recording: Recording, number: int) -> np.ndarray:
+    return stored_sweep(recording, number)["rng"]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Gives sweeps of points as images. It can be sent to other processes.
+def _image_of_points(
+    recording: Recording, lidar: LidarReader, motion: SweepMotion, middle: SweepMotion, panorama: Panorama, number: int
+) -> np.ndarray:
+    """A sweep of points as an image.
 
-    Attributes:
-        reference: `lidar.ts_reference`.
+    Args:
         motion: of the lidar; middle: the same in the middle of its sweeps only.
     """
-
-    recording: Recording
-    metadata: str
-    reference: str
-    motion: SweepMotion
-    middle: SweepMotion
-    panorama: Panorama
-
-    def __call__(self, number: int) -> np.ndarray:
-        lidar = lidar_reader(self.metadata, self.reference)
-        seen_from = self.middle.columns(number, 1)
-        poses = self.motion.columns_seen_from(number, lidar.columns, seen_from.rot[0], seen_from.pos[0])
-        sweep = lidar.sweep(_stored(self.recording, number))
-        return self.panorama.image(placed(sweep, poses, 0.0, CLIPPED / 1000).reshape(-1, 3))
-
-
-def _stored(recording: Recording, number: int) -> dict[str, np.ndarray]:
-    return {name: recording.read(name, number, number + 1)[0] for name in recording.arguments}
+    seen_from = middle.columns(number, 1)
+    poses = motion.columns_seen_from(number, lidar.columns, seen_from.rot[0], seen_from.pos[0])
+    sweep = lidar.sweep(stored_sweep(recording, number))
+    return panorama.image(placed(sweep, poses, 0.0, CLIPPED / 1000).reshape(-1, 3))

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.objects.clusters import CELL_M, Clusters
 from rover_pipeline.objects.smoothing import Smoothed
+from rover_pipeline.objects.tracking import TURN_SD
 from rover_pipeline.objects.tuning import TUNING
 
 #: Percentile of the sizes that were seen which is the body's: smaller ones are parts of it, larger ones two bodies.
@@ -52,8 +54,7 @@ class PlanePoses(NamedTuple):
         Args:
             yaw: f8 (N,), rad, without jumps; times: f8 (N,), s, ascending.
         """
-        after = np.clip(np.searchsorted(times, wanted), 1, max(1, len(times) - 1))
-        near = np.clip(after - (wanted - times[after - 1] < times[after % len(times)] - wanted), 0, len(times) - 1)
+        near = nearest_samples(times, wanted)
         dt = (wanted - times[near])[:, None]
         vel = np.column_stack([np.interp(wanted, times, motion.state[:, 2 + axis]) for axis in range(2)])
         centre = motion.state[near, :2] + dt * (vel + motion.state[near, 2:]) / 2
@@ -200,11 +201,14 @@ class Headings(NamedTuple):
 
 
 def _without_jumps(time: np.ndarray, angle: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Angles that are known but for multiples of a right angle, without jumps, near those that are expected."""
+    """Angles that are known but for multiples of a right angle, without jumps, near those that are expected.
+
+    In a longer silence than that in which a body turns by half a right angle, the multiple may change.
+    """
     if not len(time):
         return angle
     quarter = np.pi / 2
-    ends = [0, *(1 + np.flatnonzero(np.diff(time) > TUNING.max_overlap_s)).tolist(), len(time)]
+    ends = [0, *(1 + np.flatnonzero(np.diff(time) > quarter / 2 / TURN_SD)).tolist(), len(time)]
     result = angle.copy()
     for begin, end in pairwise(ends):
         part = slice(begin, end)

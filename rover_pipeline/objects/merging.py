@@ -14,13 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.bodies import BAYES_FACTOR, LONG_M, Body
+from rover_pipeline.objects.bodies import BAYES_FACTOR, Body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.smoothing import MIN_PLACES, NOISES
+from rover_pipeline.objects.tuning import LONG_M, TUNING
 
 #: Squared distance in standard deviations within which 99 % of the two sides of a gap are.
 #: Noise: chi-square with 4 degrees of freedom.
 _GATE = 13.3
+#: Power spectral density of the acceleration of a body that is hidden, m2/s3: the middle of those that bodies may have.
+_NOISE = float(np.exp(np.log(NOISES).mean()))
 #: How much less the squared distance of a pair is than that of any other one: twice the logarithm of a Bayes factor.
 #: Physics: strong evidence (Kass and Raftery, as in `bodies`).
 _CLEAR = 2 * BAYES_FACTOR
@@ -43,7 +46,7 @@ class Track(NamedTuple):
 
 
 def merged_tracks(
-    tracks: Iterable[Clusters], make: Make, stamps: np.ndarray, min_hits: int, longest: float
+    tracks: Iterable[Clusters], make: Make, stamps: np.ndarray, min_hits: int, coast: float
 ) -> list[Body]:
     """The bodies of tracks, of which some are of the same one.
 
@@ -51,19 +54,19 @@ def merged_tracks(
         tracks: in the order of their first clusters.
         make: gives the body of a track.
         stamps: f8 (sweep,), s.
-        min_hits: minimum number of clusters of a body. Shorter tracks may be parts of one.
-        longest: longest gap in a track, s.
+        min_hits: minimum number of clusters of a body. Tracks of half as many may be parts of one.
+        coast: longest time for which a track goes on without a cluster, s. With both sides known it may be twice as
+            long, and two tracks of one body overlap no longer than this.
     """
     found = []
     for own in tracks:
         # Behind a gap the tracker may have taken another body.
         ends = 1 + np.flatnonzero(np.diff(own.frame) > TUNING.gap_sweeps)
         for begin, end in pairwise([0, *ends.tolist(), len(own.frame)]):
-            if end - begin >= TUNING.min_clusters:
+            if end - begin >= max(MIN_PLACES, min_hits // 2):
                 found.append(Track.of(own.select(slice(begin, end)), make, stamps))
-    for merge in (_with_parts, _with_beginnings):
-        found = merge(found, make, stamps)
-    after = _successors(found, longest)
+    found = _with_beginnings(_with_parts(found, make, stamps), make, stamps, coast)
+    after = _successors(found, coast)
     chains = []
     for begin in sorted(set(range(len(found))) - set(after.values())):
         chain = [begin]
@@ -102,7 +105,7 @@ def _is_inside(track: Track, body: Body, stamps: np.ndarray) -> bool:
     return bool(np.median(inside))
 
 
-def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> list[Track]:
+def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray, coast: float) -> list[Track]:
     """The tracks, with those of a long body merged that go over into one another where only a part of it was seen.
 
     What is seen of a car between parked ones, or behind a post, hardly gives its velocity, so that neither the tracker
@@ -113,7 +116,7 @@ def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> lis
     while left:
         own = left.pop(0)
         for other in left:
-            if not (abs(other.first - own.last) <= TUNING.max_overlap_s and other.last > own.last):
+            if not (abs(other.first - own.last) <= coast and other.last > own.last):
                 continue
             long = max(own.body.extent[0], other.body.extent[0])
             away = np.linalg.norm(own.body.centre[-1] - other.body.centre[0], axis=0)
@@ -129,7 +132,7 @@ def _with_beginnings(tracks: list[Track], make: Make, stamps: np.ndarray) -> lis
     return result
 
 
-def _successors(tracks: list[Track], longest: float) -> dict[int, int]:
+def _successors(tracks: list[Track], coast: float) -> dict[int, int]:
     """Which track goes on as which other one, the nearest in time: pairs within the gate that are clearly more likely
     than the pairs with any other track that was seen at the same time. Which of two bodies it is is not guessed."""
     first = np.array([track.first for track in tracks])
@@ -137,7 +140,7 @@ def _successors(tracks: list[Track], longest: float) -> dict[int, int]:
     found: dict[tuple[int, int], float] = {}
     after, before = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for a, own in enumerate(tracks):
-        window = [own.last - TUNING.max_overlap_s, own.last + longest]
+        window = [own.last - coast, own.last + 2 * coast]
         for b in order[slice(*np.searchsorted(first[order], window, side="right"))].tolist():
             other = tracks[b]
             if other.first > own.first and other.last > own.last:
@@ -171,6 +174,6 @@ def _distance(before: Body, after: Body, gap: float) -> float:
     place = (before.centre[-1, :2] + half * one) - (after.centre[0, :2] - half * other)
     half = abs(half)
     speed = float(before.vel_sd[-1] ** 2 + after.vel_sd[0] ** 2)
-    where = 2 * TUNING.match_sd**2 + half**2 * speed + 2 * TUNING.gap_noise * half**3 / 3
+    where = 2 * TUNING.match_sd**2 + half**2 * speed + 2 * _NOISE * half**3 / 3
     change = other - one
-    return float(matmul(place, place) / where + matmul(change, change) / (speed + 2 * TUNING.gap_noise * half))
+    return float(matmul(place, place) / where + matmul(change, change) / (speed + 2 * _NOISE * half))

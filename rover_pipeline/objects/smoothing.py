@@ -16,18 +16,23 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import cho_solve_banded, cholesky, cholesky_banded, inv, matmul
+from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.objects.tracking import ConstantTurn, ConstantVelocity, Model
 from rover_pipeline.objects.tuning import TUNING
 
 #: Degrees of freedom of the t distribution of the residuals: a few are far larger than the others.
 #: Noise: Lange, Little and Taylor, Robust statistical modeling using the t distribution, JASA 1989.
 _FREEDOM = 4.0
+#: Deviations within which 99.7 % of them are. Noise: t distribution of these degrees of freedom.
+OUTLIER_SDS = 6.62
+#: Number of places from which a motion can be estimated: they are more values than it has states. Physics: algebra.
+MIN_PLACES = 3
 #: Solver: maximum number of steps, of halvings of a step, and the change of a state at which it ends, m, rad, m/s.
 #: Schedule.
 _STEPS, _HALVINGS, _CONVERGED = 12, 4, 1e-3
 #: Grids of what is estimated: scale of the variances of positions; power spectral densities of the acceleration, m2/s3;
 #: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3. Tuned: by hand.
-_SCALES, _NOISES = (0.3, 1.5, 7.5), (0.05, 0.3, 2.0, 12.0)
+_SCALES, NOISES = (0.3, 1.5, 7.5), (0.05, 0.3, 2.0, 12.0)
 _AHEAD, _TURNS = (0.1, 1.0, 10.0), (0.01, 0.1, 1.0)
 
 
@@ -110,7 +115,7 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
     speed = float(np.median(np.hypot(before.state[:, 2], before.state[:, 3])))
     grids: tuple[tuple[float, ...], ...]
     model: type[ConstantTurn] | type[ConstantVelocity]
-    if speed >= TUNING.min_speed and is_heading.sum() >= TUNING.min_clusters:
+    if speed >= TUNING.min_speed and is_heading.sum() >= MIN_PLACES:
         headings = measured.select(is_heading)
         yaw = np.interp(wanted, headings.time, np.unwrap(headings.value))
         ahead = np.einsum("ni,ni->n", before.state[:, 2:], np.column_stack([np.cos(yaw), np.sin(yaw)]))
@@ -118,7 +123,7 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
         model, grids = ConstantTurn, (_SCALES, _AHEAD, _TURNS)
     else:
         measured, begin = measured.select(~is_heading), before.state
-        model, grids = ConstantVelocity, (_SCALES, _NOISES)
+        model, grids = ConstantVelocity, (_SCALES, NOISES)
     is_place = measured.weights[:, :2].any(axis=1)
     known: dict[tuple[int, ...], Solution] = {}
 
@@ -175,9 +180,7 @@ def solve(model: Model, measured: Measurements, times: np.ndarray, begin: np.nda
         times: f8 (N,), s, ascending. A measurement is taken for one at the nearest time, moved by the model.
         begin: f8 (N, S), a first guess. Its first state is also the mean of the prior, which is wide.
     """
-    after = np.clip(np.searchsorted(times, measured.time), 1, max(1, len(times) - 1))
-    late = measured.time - times[after - 1] < times[np.minimum(after, len(times) - 1)] - measured.time
-    node = np.clip(after - late, 0, len(times) - 1)
+    node = nearest_samples(times, measured.time)
     dt = np.maximum(np.diff(times), 1e-3)  # sweeps may have the same time stamp
     problem = _Problem(model, measured, node, measured.time - times[node], dt, begin[0])
     state = begin.copy()

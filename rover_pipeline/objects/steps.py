@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,34 +12,24 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.lidar.geometry import sensor_info, stagger
-from rover_pipeline.mapping.floor import find_floor, levelling
-from rover_pipeline.mapping.sweeps import Sensor, spread_sweeps
+from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.mapping.floor import levelling
+from rover_pipeline.mapping.sweeps import spread_floor
+from rover_pipeline.mapping.tuning import TUNING as OF_MAPS
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.detect import Detector, lidar_view
+from rover_pipeline.objects.detect import FAR_S, Detector, lidar_view
 from rover_pipeline.objects.merging import merged_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import TUNING, TYPICAL
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
-#: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
-#: Tuned: by hand.
-_SWEEPS = 40
-#: Length, width and height, m, and speed, m/s, in the middle of a class, and the factor by which two of three differ at
-#: most. Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
-#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s. Tuned: by hand.
-_TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
-    "car": ((4.0, 1.35), (1.75, 1.25), (1.5, 1.25), (7.0, 2.0)),
-    "pedestrian": ((0.45, 1.6), (0.5, 1.6), (1.7, 1.15), (1.2, 1.6)),
-    "cyclist": ((1.6, 1.3), (0.55, 1.5), (1.7, 1.15), (4.5, 1.5)),
-}
-#: Squared distance, in spreads, at which an object is as likely "other"; and minimum probability of "other": rules are
-#: never sure. Tuned: by hand.
-_OTHER, _MIN_OTHER = 9.0, 0.05
+#: Squared distance, in spreads, within which 95 % of a class are, at which an object is as likely "other"; and the
+#: remaining share, the minimum probability of "other". Noise: chi-square with 4 degrees of freedom.
+_OTHER, _MIN_OTHER = 9.49, 0.05
 
 
 def objects(
@@ -71,21 +61,22 @@ def objects(
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
     view = lidar_view(recording, metadata, odometry, options)
-    if view is None:
-        yield _empty(np.zeros(recording.count, bool), options.max_objects)
-        yield Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
+    usable = np.zeros(recording.count, bool) if view is None else view.motion.trajectory.valid & (recording.valid != 0)
+    if view is None or not usable.any():
+        why = "a point and a valid pose in _odom" if view is None else "a valid pose in _odom: there are no objects"
+        yield _empty(usable, options.max_objects)
+        yield Inspection({"tracks": 0}, [f"no sweep has {why}"])
         return
     read, metadata, motion, notes = view
-    usable = motion.trajectory.valid & (recording.valid != 0)
-    if not usable.any():
-        yield _empty(usable, options.max_objects)
-        yield Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
-        return
-    level = levelling(_up(read, metadata, motion, options, usable))
+    lidar, near = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, OF_MAPS.floor_range_m)
+    floor = spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), near)
+    level = levelling(floor.up)
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
     detector = Detector(read, metadata, motion, usable, options, origin)
-    ranges = [(start, min(start + _SWEEPS, recording.count)) for start in range(0, recording.count, _SWEEPS)]
+    # Those of two wide steps of the evidence are looked at together: they share a ground, and what is read for it.
+    size = max(1, round(2 * FAR_S / motion.interval))
+    ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
     moves: list[Clusters] = []
     stands: list[Clusters] = []
     for part in recording.map(detector, ranges):
@@ -102,7 +93,7 @@ def objects(
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
     moving = Clusters.taken(moves)
     count = len(moving.time)
-    step = 2 * np.pi / sensor_info(metadata).format.columns_per_frame
+    step = 2 * np.pi / lidar.columns
     bodies = _moving(moving, stamps, echoes, options, step)
     del moving
     standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
@@ -137,18 +128,6 @@ def _empty(usable: np.ndarray, max_objects: int) -> dict[str, np.ndarray]:
     }
 
 
-def _up(
-    read: Callable[[int], np.ndarray], metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
-) -> np.ndarray:
-    """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
-    sensor, sweeps = Sensor.of(metadata), []
-    for number in spread_sweeps(np.flatnonzero(usable)):
-        image = stagger(read(number)[None], sensor_info(metadata))[0]
-        poses = motion.columns(number, image.shape[1])
-        sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))
-    return find_floor(sweeps).up
-
-
 def _moving(
     clusters: Clusters, stamps: np.ndarray, echoes: Echoes | None, options: ObjectsOptions, step: float
 ) -> list[Body]:
@@ -159,9 +138,8 @@ def _moving(
         radial = None if echoes is None else echoes.of_body(alone, stamps[alone.sweep])
         return alone if radial is None else moving_body(own, stamps, radial, step)
 
-    found = merged_tracks(
-        track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
-    )
+    tracks = track_clusters(clusters, stamps, options.coast)
+    found = merged_tracks(tracks, body, stamps, options.min_hits, options.coast)
     return [each for each in found if each.way >= options.min_way]
 
 
@@ -221,8 +199,8 @@ def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:
     weights = np.array([1.0, 1.0, 1.0, float(speed > 0)])
     distance = np.full(len(CLASSES), _OTHER)
     for number, name in enumerate(CLASSES):
-        if name in _TYPICAL:
-            middle, factor = np.log(np.array(_TYPICAL[name])).T
+        if name in TYPICAL:
+            middle, factor = np.log(np.array(TYPICAL[name])).T
             distance[number] = (weights * ((values - middle) / factor) ** 2).sum()
     fit = np.exp(-(distance - distance.min()) / 2)
     fit /= fit.sum()

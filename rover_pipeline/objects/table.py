@@ -13,7 +13,7 @@ STEPS = (
     Step(
         sensor="_objects",
         function="rover_pipeline.objects.steps:objects",
-        version=7,
+        version=8,
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,

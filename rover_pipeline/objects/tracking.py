@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import g
 from scipy.optimize import linear_sum_assignment
 
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.tuning import TUNING
+from rover_pipeline.objects.tuning import TUNING, TYPICAL
 
 # Motion models: nearly constant velocity, as of a person, and nearly constant speed and turn rate, as of a car.
 #
@@ -31,9 +33,12 @@ from rover_pipeline.objects.tuning import TUNING
 # `prior()`: inverse variances of the first state, f8 (S,). - `in_plane(state)`: x, y and their velocities, f8 (N, 4),
 # and their derivatives by the states, f8 (N, 4, S).
 
-#: Prior of a body, standard deviations: wider than any body in range, m, m/s, rad, rad/s (a car in its tightest bend).
-#: Tuned: by hand.
-_PLACE_SD, SPEED_SD, _HEADING_SD, _TURN_SD = 100.0, 8.0, 1.0, 0.7
+_CAR = TYPICAL["car"].speed
+#: Priors of a body, standard deviations: a place anywhere in range, m; any heading, rad; a component of the velocities
+#: of cars, m/s, from the spread of their speeds (log-normal); the turn rate of cars, rad/s, at the side friction of
+#: 0.32 that roads for their speed are built for. Physics: distributions; AASHTO Green Book, 2011.
+_PLACE_SD, _HEADING_SD = CLIPPED / 1000, np.pi / np.sqrt(3)
+SPEED_SD, TURN_SD = _CAR.middle * np.exp(np.log(_CAR.factor) ** 2) / np.sqrt(2), 0.32 * g / _CAR.middle
 #: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
 _SLIP = 0.0025
 
@@ -114,7 +119,7 @@ class ConstantTurn(NamedTuple):
         return np.asarray(matmul(axes.transpose(0, 2, 1), own, axes))
 
     def prior(self) -> np.ndarray:
-        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, _TURN_SD]) ** -2.0
+        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, TURN_SD]) ** -2.0
 
     def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]
@@ -183,61 +188,46 @@ def _variance(clusters: Clusters) -> np.ndarray:
     return np.asarray((TUNING.end_sd + TUNING.size_share * clusters.size) ** 2)
 
 
-class Tracker:
-    """Takes the clusters of sweep after sweep.
-
-    Args:
-        coast: longest time without a cluster, s.
-    """
-
-    def __init__(self, coast: float) -> None:
-        self._coast = coast
-        self._live: list[Track] = []
-        self._ended: list[Track] = []
-
-    def step(self, clusters: Clusters, time: float) -> None:
-        """Take the clusters of a sweep, at whose time stamp it is `time`, s."""
-        pairs = self._assigned(clusters)
-        for row, column in pairs.items():
-            self._live[row].update(clusters.select(slice(column, column + 1)))
-        kept: list[Track] = []
-        for row, track in enumerate(self._live):
-            track.misses += row not in pairs
-            # What was seen for a moment only has no velocity to go on with.
-            over = track.misses > len(track.hits) or time - track.time > self._coast
-            (self._ended if over else kept).append(track)
-        begun = sorted(set(range(len(clusters.time))) - set(pairs.values()))
-        self._live = [*kept, *(Track.begun(clusters.select(slice(n, n + 1))) for n in begun)]
-
-    def tracks(self) -> list[Track]:
-        """All tracks, also those of a moment, in the order in which they began."""
-        return sorted([*self._ended, *self._live], key=lambda track: float(track.hits[0].time[0]))
-
-    def _assigned(self, clusters: Clusters) -> dict[int, int]:
-        """Rows of the live tracks, and numbers of the clusters that belong to them."""
-        if not self._live or not len(clusters.time):
-            return {}
-        distance, volume = np.zeros((2, len(self._live), len(clusters.time)))
-        for row, track in enumerate(self._live):
-            place, cov = track.predicted(clusters.time)
-            total = cov[:, 0, 0] + _variance(clusters)
-            distance[row] = ((clusters.middle - place) ** 2).sum(axis=1) / total
-            volume[row] = 2 * np.log(total)
-        allowed = distance < _GATE
-        rows, columns = linear_sum_assignment(np.where(allowed, distance + volume, _UNASSIGNED))
-        return {int(r): int(c) for r, c in zip(rows, columns, strict=True) if allowed[r, c]}
-
-
 def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> Iterator[Clusters]:
-    """The clusters of each body, in the order of the bodies' first ones. They are joined one track after another.
+    """The clusters of each body, also of what is seen for a moment, in the order of the bodies' first ones.
+
+    They are joined one track after another.
 
     Args:
         clusters: in the order of their sweeps.
         stamps: f8 (sweep,), s.
         coast: longest time without a cluster, s.
     """
-    tracker = Tracker(coast)
+    live: list[Track] = []
+    ended: list[Track] = []
     edges = np.searchsorted(clusters.frame, np.arange(len(stamps) + 1))
     for sweep, stamp in enumerate(stamps.tolist()):
-        tracker.step(clusters.select(slice(edges[sweep], edges[sweep + 1])), stamp)
-    return (Clusters.joined(track.hits) for track in tracker.tracks())
+        found = clusters.select(slice(edges[sweep], edges[sweep + 1]))
+        pairs = _assigned(live, found)
+        for row, column in pairs.items():
+            live[row].update(found.select(slice(column, column + 1)))
+        kept: list[Track] = []
+        for row, track in enumerate(live):
+            track.misses += row not in pairs
+            # What was seen for a moment only has no velocity to go on with.
+            over = track.misses > len(track.hits) or stamp - track.time > coast
+            (ended if over else kept).append(track)
+        begun = sorted(set(range(len(found.time))) - set(pairs.values()))
+        live = [*kept, *(Track.begun(found.select(slice(n, n + 1))) for n in begun)]
+    tracks = sorted([*ended, *live], key=lambda track: float(track.hits[0].time[0]))
+    return (Clusters.joined(track.hits) for track in tracks)
+
+
+def _assigned(tracks: list[Track], clusters: Clusters) -> dict[int, int]:
+    """Numbers of tracks, and of the clusters that belong to them."""
+    if not tracks or not len(clusters.time):
+        return {}
+    distance, volume = np.zeros((2, len(tracks), len(clusters.time)))
+    for row, track in enumerate(tracks):
+        place, cov = track.predicted(clusters.time)
+        total = cov[:, 0, 0] + _variance(clusters)
+        distance[row] = ((clusters.middle - place) ** 2).sum(axis=1) / total
+        volume[row] = 2 * np.log(total)
+    allowed = distance < _GATE
+    rows, columns = linear_sum_assignment(np.where(allowed, distance + volume, _UNASSIGNED))
+    return {int(r): int(c) for r, c in zip(rows, columns, strict=True) if allowed[r, c]}

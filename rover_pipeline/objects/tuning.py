@@ -11,6 +11,35 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Typical(NamedTuple):
+    """The middle of a class, m or m/s, and the factor by which two of three differ from it at most."""
+
+    middle: float
+    factor: float
+
+
+class Class(NamedTuple):
+    """What bodies of a class are like."""
+
+    length: Typical
+    width: Typical
+    height: Typical
+    speed: Typical
+
+
+#: Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
+#: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s. Tuned: by hand.
+TYPICAL = {
+    "car": Class(Typical(4.0, 1.35), Typical(1.75, 1.25), Typical(1.5, 1.25), Typical(7.0, 2.0)),
+    "pedestrian": Class(Typical(0.45, 1.6), Typical(0.5, 1.6), Typical(1.7, 1.15), Typical(1.2, 1.6)),
+    "cyclist": Class(Typical(1.6, 1.3), Typical(0.55, 1.5), Typical(1.7, 1.15), Typical(4.5, 1.5)),
+}
+#: Length of a long car, m.
+LONG_CAR_M = TYPICAL["car"].length.middle * TYPICAL["car"].length.factor
+#: Length from which a body may be seen in parts, m: walkers and most of a cyclist are shorter.
+LONG_M = TYPICAL["cyclist"].length.middle
+
+
 class Tuning(NamedTuple):
     """The tuned numbers, in the order of the steps."""
 
@@ -38,14 +67,8 @@ class Tuning(NamedTuple):
     # Tracks.
     #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
     track_noise: float = 4.0
-    #: The same while a body is hidden, against bodies that are taken for one another behind an occlusion.
-    gap_noise: float = 0.5
     #: Number of sweeps without a cluster behind which a track is cut, against one that took another body there.
     gap_sweeps: int = 2
-    #: Longest time for which two tracks of a body overlap, s, where one ends at its rear and one begins at its front.
-    max_overlap_s: float = 1.0
-    #: Minimum number of clusters from which a motion can be estimated.
-    min_clusters: int = 4
 
     # Boxes and motions.
     #: Standard deviations of an end of a body, m, and of what is hidden of it as a share of its length.
@@ -65,8 +88,6 @@ class Tuning(NamedTuple):
     min_line_m: float = 1.0
     #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
     side_sd: float = 0.017
-    #: Clusters this many standard deviations off are of something else that the tracker took for the body.
-    outlier_sds: float = 6.0
     #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise, and of one that says
     #: of which class a body is.
     min_speed: float = 0.5

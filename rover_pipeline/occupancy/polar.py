@@ -1,7 +1,7 @@
 """Polar occupancy: which cells of azimuth, elevation and range hold a lidar return.
 
-The bin of an angle is found without inverse trigonometric functions. A quotient that grows with the angle stands for
-it. A table gives the bin in which a small interval of the quotient begins, and the exact edges give the bin itself.
+The bin of an angle is found without inverse trigonometric functions: a quotient that grows with the angle stands for
+it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
-
-#: Minimum number of entries of a look-up table for each bin. Schedule.
-_ENTRIES_PER_BIN = 4
 
 
 class PolarGrid(NamedTuple):
@@ -53,8 +50,7 @@ class PolarOccupancy:
 
     def __init__(self, grid: PolarGrid) -> None:
         self.grid = grid
-        self._azimuth = _Lookup.of(_azimuth_quotient(grid.azimuth), 2.0)
-        self._elevation = _Lookup.of(_elevation_quotient(grid.elevation), 1.0)
+        self._azimuth, self._elevation = _azimuth_quotient(grid.azimuth), _elevation_quotient(grid.elevation)
         self._limits = np.array([grid.resolution, grid.min_range, *grid.z])
 
     def cells(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, origin: np.ndarray) -> np.ndarray:
@@ -108,27 +104,6 @@ def _middle(limits: np.ndarray) -> np.ndarray:
     return np.asarray((limits[:-1] + limits[1:]) / 2)
 
 
-class _Lookup(NamedTuple):
-    """Bins of a quotient.
-
-    Attributes:
-        edges: f8 (bin + 1,), exact edges of the bins.
-        table: i4 (interval,), the bin in which each of equal intervals of the quotient begins.
-        limit: the quotient lies between -limit and limit.
-    """
-
-    edges: np.ndarray
-    table: np.ndarray
-    limit: float
-
-    @staticmethod
-    def of(edges: np.ndarray, limit: float) -> _Lookup:
-        size = int(_ENTRIES_PER_BIN * np.ceil(2 * limit / np.diff(edges).min()))
-        size = min(max(size, 64), 1 << 16)
-        lower = np.linspace(-limit, limit, size + 1)[:-1]
-        return _Lookup(edges, np.maximum(np.searchsorted(edges, lower, side="right") - 1, 0).astype("i4"), limit)
-
-
 def _azimuth_quotient(angle: np.ndarray) -> np.ndarray:
     """The quotient of an azimuth between -pi and pi, positive to the right; f8 between -2 and 2."""
     x, right = np.cos(angle), np.sin(angle)
@@ -142,27 +117,14 @@ def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _bin(lookup: _Lookup, quotient: float) -> int:
-    """The bin of a quotient that lies between the first edge and the last one."""
-    edges, table = lookup.edges, lookup.table
-    scale = len(table) / (2 * lookup.limit)
-    number = table[min(int((quotient + lookup.limit) * scale), len(table) - 1)]
-    while quotient >= edges[number + 1]:
-        number += 1
-    while quotient < edges[number]:
-        number -= 1
-    return int(number)
-
-
-@compiled
 def _fill(
     rng: np.ndarray,
     xyz: np.ndarray,
     poses: np.ndarray,
     origin: np.ndarray,
     limits: np.ndarray,
-    azimuth: _Lookup,
-    elevation: _Lookup,
+    azimuth: np.ndarray,
+    elevation: np.ndarray,
     out: np.ndarray,
 ) -> None:
     resolution, min_range, z_low, z_high = limits[0], limits[1], limits[2], limits[3]
@@ -186,7 +148,7 @@ def _fill(
             quotient = 1 - x / (abs(x) + abs(y))
             if y > 0 or (y == 0.0 and x < 0):
                 quotient = -quotient
-            if quotient < azimuth.edges[0] or quotient >= azimuth.edges[-1]:
+            if quotient < azimuth[0] or quotient >= azimuth[-1]:
                 continue
             distance = math.sqrt(square + z * z)
             cell = int(distance / resolution + 0.5)
@@ -195,11 +157,11 @@ def _fill(
             dx, dy, dz = px - origin[0], py - origin[1], pz - origin[2]
             if dx * dx + dy * dy + dz * dz < min_range * min_range:
                 continue
-            a = _bin(azimuth, quotient)
-            if len(elevation.edges) == 2 and elevation.edges[0] == -1.0 and elevation.edges[1] == 1.0:
+            a = np.searchsorted(azimuth, quotient, side="right") - 1
+            if len(elevation) == 2 and elevation[0] == -1.0 and elevation[1] == 1.0:
                 out[0, a, cell] = 1
                 continue
             quotient = z / (math.sqrt(square) + abs(z))
-            if quotient < elevation.edges[0] or quotient >= elevation.edges[-1]:
+            if quotient < elevation[0] or quotient >= elevation[-1]:
                 continue
-            out[_bin(elevation, quotient), a, cell] = 1
+            out[np.searchsorted(elevation, quotient, side="right") - 1, a, cell] = 1

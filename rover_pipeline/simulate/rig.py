@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, disturbed
+from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, Pace, disturbed
 from rover_pipeline.simulate.presets import ROVER, Placed, Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
@@ -21,7 +21,6 @@ from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, LidarErrors, Rays, rays
 from rover_pipeline.simulate.sensors.radar import RadarErrors
-from rover_pipeline.simulate.unkind import Unkind
 
 
 def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0.0) -> Mount:
@@ -42,6 +41,8 @@ def _mounts(sensors: Sequence[Placed]) -> dict[str, Mount]:
 MOUNTS = _mounts(ROVER)
 #: One radar frame of this many loses packets. Layout.
 PACKETS_LOST_EVERY = 31
+#: What each carrier adds to its path, and how long it takes to full speed, s. Layout.
+_GAITS = {"walker": (WALKING, 1.2), "trolley": (ROLLING, 1.2), "bike": (RIDING, 4.0), "car": (DRIVING, 2.0)}
 
 
 class Lidar(NamedTuple):
@@ -174,20 +175,14 @@ class Rig:
 
 def build(preset: Preset, seed: int) -> Rig:
     """The rig of a preset in its scene. The seed decides noise, losses and scatterers, not the scene or the motion."""
-    gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
-    if preset.carrier == "bike":
-        gait, spin_up = RIDING, 4.0
-    elif preset.carrier == "car":
-        gait, spin_up = DRIVING, 2.0
-    path, height = _path(preset)
-    gait = disturbed(gait, preset.unkind, preset.speed)
-    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
-    world = _world(preset, motion)
+    gait, spin_up = _GAITS[preset.carrier]
+    path, height, world = _scene(preset)
+    motion = Motion(path, preset.speed, height, disturbed(gait, preset.unkind, preset.speed), preset.stand, spin_up)
     rng = np.random.default_rng([seed, 0x0DD])
     clocks = _clocks(preset, rng)
     mounts = _true_mounts(preset, rng)
     lidars = {each.name: _lidar(preset.of(each), rng) for each in preset.sensors if each.type == "lidar"}
-    return Rig(preset, seed, world, motion, clocks, mounts, lidars)
+    return Rig(preset, seed, world(motion.pace), motion, clocks, mounts, lidars)
 
 
 def _clocks(preset: Preset, rng: np.random.Generator) -> dict[str, Clock]:
@@ -195,23 +190,18 @@ def _clocks(preset: Preset, rng: np.random.Generator) -> dict[str, Clock]:
     unkind, clocks = preset.unkind, {}
     offsets = np.append(0.0, unkind.clock_offsets * rng.uniform(-1, 1, len(preset.sensors) - 1))
     for sensor, offset in zip(preset.sensors, offsets, strict=True):
-        clock = _clock(sensor.type, preset.of(sensor))
+        own = preset.of(sensor)
+        revolution = 1 / own.lidar_rate
+        clock = {
+            "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
+            "radar": Clock(0.061, own.radar.frame_period / 1000, 0.0008, 0.0004),
+            "camera": Clock(0.203, 1 / own.camera_rate, 0.0015, 0.0010, lost_every=89),
+            "imu": Clock(0.012, 1 / own.imu_rate, 0.0006, 0.0005),
+            "gnss": Clock(0.107, 0.2, 0.0010, 0.0005),
+        }[sensor.type]
         late = float(offset) + (unkind.imu_late if sensor.type == "imu" else 0.0)
         clocks[sensor.name] = replace(clock, start=clock.start + sensor.after, delay=clock.delay + late)
     return clocks
-
-
-def _clock(type: str, preset: Preset) -> Clock:
-    """The usual clock of a sensor."""
-    revolution = 1 / preset.lidar_rate
-    clocks = {
-        "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
-        "radar": Clock(0.061, preset.radar.frame_period / 1000, 0.0008, 0.0004),
-        "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
-        "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
-        "gnss": Clock(0.107, 0.2, 0.0010, 0.0005),
-    }
-    return clocks[type]
 
 
 def _true_mounts(preset: Preset, rng: np.random.Generator) -> dict[str, Mount]:
@@ -228,14 +218,9 @@ def _true_mounts(preset: Preset, rng: np.random.Generator) -> dict[str, Mount]:
 
 
 def _lidar(preset: Preset, rng: np.random.Generator) -> Lidar:
-    beams, unkind = BEAMS[preset.lidar], preset.unkind
-    errors = _lidar_errors(unkind, beams, rng)
-    return Lidar(beams, errors, rays(_true_beams(unkind, beams, rng), preset.columns))
-
-
-def _lidar_errors(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> LidarErrors:
-    good = LidarErrors()
-    return LidarErrors(
+    """A lidar whose errors, and whose beams, are not quite what its data sheet and its sidecar say."""
+    beams, unkind, good = BEAMS[preset.lidar], preset.unkind, LidarErrors()
+    errors = LidarErrors(
         rough=unkind.range_noise > 0,
         noise=unkind.range_noise or good.noise,
         growth=unkind.range_noise_growth or good.growth,
@@ -244,42 +229,28 @@ def _lidar_errors(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> Lid
         mixed=unkind.mixed_pixels,
         weak=unkind.weak_returns,
     )
+    true = beams
+    if unkind.beam_angles:
+        altitude, azimuth = unkind.beam_angles * rng.standard_normal((2, beams.count))
+        true = replace(beams, altitude=beams.altitude + altitude, azimuth=beams.azimuth + azimuth)
+    return Lidar(beams, errors, rays(true, preset.columns))
 
 
-def _true_beams(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> Beams:
-    """The beams of a device that is not quite what its sidecar says."""
-    if unkind.beam_angles == 0:
-        return beams
-    altitude, azimuth = unkind.beam_angles * rng.standard_normal((2, beams.count))
-    return replace(beams, altitude=beams.altitude + altitude, azimuth=beams.azimuth + azimuth)
-
-
-def _path(preset: Preset) -> tuple[ClosedPath, float]:
-    """The path through the scene, and the height of the lidar over it, metres."""
-    if preset.carrier == "car":
-        return street.LANE_PATH, 1.9
+def _scene(preset: Preset) -> tuple[ClosedPath, float, Callable[[Pace], World]]:
+    """The path through the scene, the height of the lidar over it, m, and what makes the scene at the rig's pace."""
+    depth, is_bike = preset.leaf_depth, preset.carrier == "bike"
     if preset.scene == "street":
-        return (street.CYCLE_PATH, 1.1) if preset.carrier == "bike" else (street.PAVEMENT_PATH, 1.6)
-    paths = {
-        "flat": (flat.RIG_PATH, 1.25),
-        "stairs": (stairs.RIG_PATH, 1.25),
-        "park": (park.RIG_PATH, 1.6),
-        "bushes": (park.RIG_PATH, 1.6),
-        "crowd": (crowd.RIG_PATH, 1.25),
-        "tunnel": (tunnel.RIG_PATH, 1.1),
+        path, height = (street.CYCLE_PATH, 1.1) if is_bike else (street.PAVEMENT_PATH, 1.6)
+        if preset.carrier == "car":
+            path, height = street.LANE_PATH, 1.9
+        return path, height, lambda pace: street.world()
+    scenes: dict[str, tuple[ClosedPath, float, Callable[[Pace], World]]] = {
+        "flat": (flat.RIG_PATH, 1.25, lambda pace: flat.world()),
+        "stairs": (stairs.RIG_PATH, 1.25, lambda pace: stairs.world()),
+        "park": (park.RIG_PATH, 1.6, lambda pace: park.world(depth)),
+        "bushes": (park.RIG_PATH, 1.6, lambda pace: park.bushes(depth)),
+        "crowd": (crowd.RIG_PATH, 1.25, crowd.world),
+        "tunnel": (tunnel.RIG_PATH, 1.1, lambda pace: tunnel.world()),
     }
-    path, height = paths[preset.scene]
-    return path, 1.1 if preset.carrier == "bike" else height
-
-
-def _world(preset: Preset, motion: Motion) -> World:
-    worlds: dict[str, Callable[[], World]] = {
-        "flat": flat.world,
-        "stairs": stairs.world,
-        "street": street.world,
-        "park": lambda: park.world(preset.leaf_depth),
-        "bushes": lambda: park.bushes(preset.leaf_depth),
-        "crowd": lambda: crowd.world(motion.pace),
-        "tunnel": tunnel.world,
-    }
-    return worlds[preset.scene]()
+    path, height, world = scenes[preset.scene]
+    return path, 1.1 if is_bike else height, world

@@ -88,8 +88,8 @@ def test_clusters_of_something_else_at_the_end_of_a_track_are_left_out() -> None
     assert errors(body, way).max() < 0.3
 
 
-def _merged(tracks: list[Clusters], longest: float = 3.0) -> list[Body]:
-    return merged_tracks(tracks, of, STAMPS, min_hits=8, longest=longest)
+def _merged(tracks: list[Clusters]) -> list[Body]:
+    return merged_tracks(tracks, of, STAMPS, min_hits=8, coast=1.5)
 
 
 def _walk(x: float, y: float, speed: float) -> Way:

@@ -6,6 +6,7 @@ The path repeats for as long as a recording lasts. The scene frame has z up; len
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,18 +44,14 @@ class Jet(NamedTuple):
         return Jet(self.value + other.value, self.rate + other.rate, self.rate2 + other.rate2)
 
     def __mul__(self, other: Jet) -> Jet:  # type: ignore[override]
-        return Jet(
-            self.value * other.value,
-            self.rate * other.value + self.value * other.rate,
-            self.rate2 * other.value + 2 * self.rate * other.rate + self.value * other.rate2,
-        )
+        return self.product(other, np.multiply)
 
-    def product(self, other: Jet) -> Jet:
-        """Of matrices."""
+    def product(self, other: Jet, times: Callable[..., np.ndarray] = matmul) -> Jet:
+        """Of matrices, or by another multiplication."""
         return Jet(
-            matmul(self.value, other.value),
-            matmul(self.rate, other.value) + matmul(self.value, other.rate),
-            matmul(self.rate2, other.value) + matmul(2 * self.rate, other.rate) + matmul(self.value, other.rate2),
+            times(self.value, other.value),
+            times(self.rate, other.value) + times(self.value, other.rate),
+            times(self.rate2, other.value) + times(2 * self.rate, other.rate) + times(self.value, other.rate2),
         )
 
     def scaled(self, factor: float) -> Jet:
@@ -161,9 +158,8 @@ def rounded_rectangle(half_x: float, half_y: float, radius: float, direction: in
     points = []
     for quarter, (sx, sy) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
         angle = arc + quarter * np.pi / 2
-        points += [
-            [sx * (half_x - radius), sy * (half_y - radius)] + radius * np.stack([np.cos(angle), np.sin(angle)], -1)
-        ]
+        middle = [sx * (half_x - radius), sy * (half_y - radius)]
+        points.append(middle + radius * np.stack([np.cos(angle), np.sin(angle)], -1))
     corners = np.roll(np.concatenate(points), 1, axis=0)  # The path begins with a straight.
     # Waypoints every few metres along the straights keep the spline from swinging out there.
     waypoints: list[np.ndarray] = []
@@ -335,12 +331,9 @@ def disturbed(gait: Gait, unkind: Unkind, speed: float) -> Gait:
         harmonics = np.arange(_FIRST_HARMONIC, max(_FASTEST_HZ / step_hz, _FIRST_HARMONIC) + 1e-9)
         phase = np.linspace(0, 2 * np.pi, 2000)[:, None]
         each = unkind.heel_strikes / np.abs(np.sin(harmonics * phase).sum(1)).max()
-        strike = [(float(each / (2 * np.pi * n * step_hz) ** 2), float(_STEP_M / n)) for n in harmonics]
-        gait = replace(
-            gait,
-            vertical=(*gait.vertical, *(Harmonic(metres, length) for metres, length in strike)),
-            pitch=(*gait.pitch, *(Harmonic(_NOD * metres, length) for metres, length in strike)),
-        )
+        strike = [Harmonic(float(each / (2 * np.pi * n * step_hz) ** 2), float(_STEP_M / n)) for n in harmonics]
+        nods = (Harmonic(_NOD * metres, length) for metres, length in strike)
+        gait = replace(gait, vertical=(*gait.vertical, *strike), pitch=(*gait.pitch, *nods))
     if unkind.vibration:
         for axis, (frequency, share) in _VIBRATION.items():
             wave = Harmonic(float(np.radians(unkind.vibration) * share), speed / frequency)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion.motion import Beside, ClosedPath, Pace
 from rover_pipeline.simulate.scene.props import person, target_plates
-from rover_pipeline.simulate.scene.world import Body, Light, World, box, rectangle
+from rover_pipeline.simulate.scene.world import Light, World, box, rectangle
 
 #: Half of the hall's length and width, and its height; metres. Layout.
 _LONG, _WIDE, _HIGH = 45.0, 4.0, 3.2
@@ -44,7 +44,10 @@ def world(pace: Pace) -> World:
         *(box((side * (_LONG + 0.1), 0.0, _HIGH / 2), (0.2, 2 * _WIDE, _HIGH), "plaster") for side in (-1, 1)),
         *(rectangle((x, 0.0, _HIGH - 0.003), 1.4, 0.2, "down", "lamp") for x in np.arange(-42.0, 43.0, 6.0)),
     ]
-    bodies = [_person_alongside(number, ahead, left, pace) for number, (ahead, left) in enumerate(_ALONGSIDE)]
+    bodies = []
+    for number, (ahead, left) in enumerate(_ALONGSIDE):
+        beside, coat = Beside(RIG_PATH, left), _COATS[number % 3]
+        bodies.append(replace(person(f"alongside {number + 1}", beside, pace.speed, coat=coat, start=ahead), pace=pace))
     for number, (start, offset) in enumerate([(20.0, 1.95), (27.0, 1.8), (60.0, 1.9), (75.0, 1.7), (110.0, 1.85)]):
         path = _track(offset)
         points = path.derivative(0, np.linspace(0, path.length, 60, endpoint=False))
@@ -56,9 +59,3 @@ def world(pace: Pace) -> World:
     lamps = np.array([[x, 0.0, _HIGH - 0.1] for x in np.arange(-40.0, 41.0, 16.0)])
     light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.35, (0.02, 0.02, 0.02), 60.0)
     return World(parts + plates, light, tuple(bodies), targets)
-
-
-def _person_alongside(number: int, ahead: float, left: float, pace: Pace) -> Body:
-    """Someone who starts with the rig and keeps abreast of it, also where the way turns."""
-    body = person(f"alongside {number + 1}", Beside(RIG_PATH, left), pace.speed, coat=_COATS[number % 3], start=ahead)
-    return replace(body, pace=pace)

@@ -148,18 +148,12 @@ def _noise_along(
         out[n] = _noise(cell[0, n], cell[1, n], inside[0, n], inside[1, n])
 
 
-# How dark textures are, f4, 0 to 1, given the noise at a point: at surface coordinates (u, v) in units of the grain, or
-# at a place (x, y) in a cell of them.
+# How dark textures are, f4, 0 to 1, given the noise at a point: at surface coordinates (u, v) in units of the grain.
 
 
 @inlined
 def _speckle(coarse: float, fine: float) -> float:
     return f4(0.6) * coarse + f4(0.4) * fine
-
-
-@inlined
-def _dark_stripe(i: int, speckle: float) -> float:
-    return f4(0.75) * _cell(i, 7) + f4(0.25) * speckle
 
 
 @inlined
@@ -169,12 +163,6 @@ def _dark_plank(u: float, v: float, fibres: float) -> float:
     plank = np.floor(along)
     joint = (v - row < 0.06) | (along - plank < 0.01)
     return 1.0 if joint else 0.5 * _cell(i4(row), i4(plank)) + 0.5 * fibres
-
-
-@inlined
-def _dark_tile(i: int, j: int, x: float, y: float, speckle: float) -> float:
-    joint = (x < f4(0.035)) | (y < f4(0.035))
-    return f4(1.0) if joint else f4(0.4) * _cell(i, j) + f4(0.3) * speckle
 
 
 @inlined
@@ -212,12 +200,13 @@ def shade_along(
     _noise_along(u, v, per_metre, per_metre, count, cell, inside, coarse)
     if texture == STRIPE:
         for n in range(count):
-            dark = _dark_stripe(cell[0, n], _speckle(coarse[n], fine[n]))
+            dark = f4(0.75) * _cell(cell[0, n], 7) + f4(0.25) * _speckle(coarse[n], fine[n])
             contrast[n] = f4(1.0) - contrast[n] * dark
     elif texture == TILE:
         for n in range(count):
-            dark = _dark_tile(cell[0, n], cell[1, n], inside[0, n], inside[1, n], _speckle(coarse[n], fine[n]))
-            contrast[n] = f4(1.0) - contrast[n] * dark
+            joint = (inside[0, n] < f4(0.035)) | (inside[1, n] < f4(0.035))
+            tile = f4(0.4) * _cell(cell[0, n], cell[1, n]) + f4(0.3) * _speckle(coarse[n], fine[n])
+            contrast[n] = f4(1.0) - contrast[n] * (f4(1.0) if joint else tile)
     elif texture == BRICK:
         for n in range(count):
             dark = f4(_dark_brick(u[n] * per_metre, v[n] * per_metre, _speckle(coarse[n], fine[n])))

@@ -165,22 +165,13 @@ def _approach(solids: Solids, i: int, axis: int, side: float, frame: np.ndarray,
 
 
 @compiled
-def own_surface(
+def _own_surface(
     kind: int, i: int, depth: float, hx: float, hy: float, hz: float, lx: float, ly: float, lz: float
 ) -> tuple[float, float, float, float, float]:
-    """Unit normal and surface coordinates of a point on primitive `i`, all in its own axes."""
+    """Unit normal and surface coordinates of a point on a cylinder, foliage or terrain, all in its own axes."""
     # All arrays of `Solids` as arguments would cost more than the arithmetic.
     nx, ny, nz, u, v = 0.0, 0.0, 1.0, lx, ly
-    if kind == BOX:
-        # The point belongs to the face whose plane is nearest.
-        gx, gy, gz = abs(abs(lx) - hx), abs(abs(ly) - hy), abs(abs(lz) - hz)
-        if gx <= gy and gx <= gz:
-            nx, nz, u, v = np.sign(lx), 0.0, ly, lz
-        elif gy <= gz:
-            ny, nz, u, v = np.sign(ly), 0.0, lx, lz
-        else:
-            nz = np.sign(lz)
-    elif kind == CYLINDER:
+    if kind == CYLINDER:
         if abs(abs(lz) - hz) < abs(math.sqrt(lx * lx + ly * ly) - hx):
             nz = np.sign(lz)
         else:
@@ -275,7 +266,7 @@ def look_along(
     if kind == BOX:
         for n in range(count):
             x, y, z = own_x[n], own_y[n], own_z[n]
-            # As in `own_surface`: the point belongs to the face whose plane is nearest.
+            # The point belongs to the face whose plane is nearest.
             gx, gy, gz = abs(abs(x) - hx), abs(abs(y) - hy), abs(abs(z) - hz)
             on_x = (gx <= gy) & (gx <= gz)
             on_y = (not on_x) & (gy <= gz)
@@ -292,5 +283,5 @@ def look_along(
     else:
         for n in range(count):
             x, y, z = own_x[n], own_y[n], own_z[n]
-            nx[n], ny[n], nz[n], u[n], v[n] = own_surface(kind, i, depth, hx, hy, hz, x, y, z)
+            nx[n], ny[n], nz[n], u[n], v[n] = _own_surface(kind, i, depth, hx, hy, hz, x, y, z)
     shade_along(texture, grain, rough[3], u, v, count, rough[4:], points.cell)

@@ -27,19 +27,13 @@ from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 
 @compiled
-def shade_tile(
+def _shade_tile(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, focal: float, rays: np.ndarray,
     distance: np.ndarray, index: np.ndarray, points: Points, levels: np.ndarray,
 ) -> None:  # fmt: skip
-    """Find the colours of a tile's pixels.
+    """Find the colours of a tile's pixels, u1 (3, RAYS), for `levels`. A ray is NaN where the lens sees nothing.
 
-    Args:
-        eye: of the camera, (3,), metres.
-        focal: length of the lens, pixels.
-        rays: f8 (3, RAYS), unit directions in the scene frame, NaN where the lens sees nothing.
-        distance, index: as `first_hits` finds them; the indices are used up.
-        points: memory.
-        levels: u1 (3, RAYS), takes the colours.
+    What the rays meet is as `first_hits` finds it; its indices are used up. `points` is memory.
     """
     first, done = int(np.int64(0)), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
     while done < RAYS:
@@ -228,13 +222,10 @@ def _render(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
     tiles: Tiles, focal: float, points: Points, size: tuple[int, int], planes: np.ndarray,
 ) -> None:  # fmt: skip
-    """Draw what a camera sees, tile by tile.
+    """Draw what a camera sees, tile by tile, from its pose, scene-from-camera.
 
     Args:
-        eye, rot: pose of the camera, scene-from-camera.
-        focal: length of the lens, pixels.
-        points: memory for those of a tile.
-        size: height and width of the picture.
+        focal: length of the lens, pixels; size: height and width of the picture.
         planes: u1 (3, rows, columns) of all tiles, take red, green and blue.
     """
     height, width = size
@@ -267,7 +258,7 @@ def _render(
                         for n in range(RAYS):
                             rays[k, n] = rx * in_camera[0, n] + ry * in_camera[1, n] + rz * in_camera[2, n]
                     first_hits(solids, near, bounds, origins, lags, rays, distance, index)
-                    shade_tile(solids, materials, light, eye, focal, rays, distance, index, points, levels)
+                    _shade_tile(solids, materials, light, eye, focal, rays, distance, index, points, levels)
                     for k in range(3):
                         for v in range(TILE):
                             for u in range(TILE):

@@ -59,22 +59,18 @@ class Errors:
     def of_device(key: tuple[int, ...], unkind: Unkind = Unkind()) -> Errors:  # noqa: B008  # A constant.
         """The errors of one device; `key` seeds them."""
         rng = np.random.default_rng(key)
-        errors = Errors(
-            rng.normal(0.0, 0.03, 3),
-            rng.normal(0.0, 0.003, 3),
+        usual = rng.normal(0.0, 0.03, 3), rng.normal(0.0, 0.003, 3)
+        acc_bias, avel_bias = (values / np.linalg.norm(values, axis=0) for values in rng.standard_normal((2, 3)))
+        acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
+        return Errors(
+            acc_bias=unkind.acc_bias * acc_bias if unkind.acc_bias else usual[0],
+            avel_bias=unkind.gyro_bias * avel_bias if unkind.gyro_bias else usual[1],
+            acc_scale=acc_scale,
+            avel_scale=avel_scale,
             acc_limit=unkind.acc_limit or np.inf,
             avel_limit=unkind.gyro_limit or np.inf,
             in_degrees=unkind.imu_degrees,
             exchanged=unkind.imu_axes,
-        )
-        acc_bias, avel_bias = (values / np.linalg.norm(values, axis=0) for values in rng.standard_normal((2, 3)))
-        acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
-        return replace(
-            errors,
-            acc_bias=unkind.acc_bias * acc_bias if unkind.acc_bias else errors.acc_bias,
-            avel_bias=unkind.gyro_bias * avel_bias if unkind.gyro_bias else errors.avel_bias,
-            acc_scale=acc_scale,
-            avel_scale=avel_scale,
         )
 
     def louder(self, times: float) -> Errors:
@@ -84,14 +80,10 @@ class Errors:
 
     def description(self) -> dict[str, object]:
         """The errors as plain values, for the truth; None = no limit."""
-        values = {name: getattr(self, name) for name in ("acc_bias", "avel_bias", "acc_scale", "avel_scale")}
-        limits = {name: getattr(self, name) for name in ("acc_limit", "avel_limit")}
-        return {
-            **{name: value.tolist() for name, value in values.items()},
-            **{name: float(value) if np.isfinite(value) else None for name, value in limits.items()},
-            "in_degrees": self.in_degrees,
-            "exchanged": self.exchanged,
-        }
+        values = {name: getattr(self, name).tolist() for name in ("acc_bias", "avel_bias", "acc_scale", "avel_scale")}
+        limits = {"acc_limit": self.acc_limit, "avel_limit": self.avel_limit}
+        finite = {name: float(value) if np.isfinite(value) else None for name, value in limits.items()}
+        return {**values, **finite, "in_degrees": self.in_degrees, "exchanged": self.exchanged}
 
 
 def ideal_reading(state: State) -> Reading:

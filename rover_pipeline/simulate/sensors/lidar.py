@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.numerics.compiled import compiled, inlined
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
 from rover_pipeline.simulate.scene.raycast import Points, cull, in_own_axes, look_along, pick, points_of_a_tile, pyramid
@@ -62,16 +62,6 @@ def range_bias(distance: np.ndarray, reflectivity: np.ndarray, errors: LidarErro
     """
     walk = -np.log10(np.clip(reflectivity, _DARKEST, _BRIGHTEST) / _UNBIASED)
     return (errors.bias * (walk + np.exp(-distance / _CLOSE)) + errors.beam_bias).astype("f4")
-
-
-def weakness(reflectivity: np.ndarray, errors: LidarErrors) -> np.ndarray:
-    """What is taken from the logarithm of the received power, at least 0, by reflectivity times cosine of incidence."""
-    return -errors.weak * np.log(np.clip(reflectivity, 1e-4, _STRONG) / _STRONG)
-
-
-def weak_return_noise(margin: np.ndarray) -> np.ndarray:
-    """Factor on the noise of the range by the logarithm of received over detectable power: 2 at the limit."""
-    return 1 + np.exp(-np.clip(margin, -1.0, 20.0))
 
 
 def mixed(distance: np.ndarray, hit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -201,7 +191,7 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     """One revolution that ends at `end`; each column sees the world and has the sensor's pose at its own instant."""
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
-    echoes = Echoes.empty((rays.direction.shape[0], rays.direction.shape[1]))
+    echoes = Echoes.empty(rays.direction.shape[:2])
     points = points_of_a_tile(RAYS)
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
@@ -237,8 +227,9 @@ def cast_rays(
     for left in range(0, columns, TILE):
         width = min(TILE, columns - left)
         for c in range(width):
+            r, o = poses.rot[left + c], rays.origin[left + c]
             for k in range(3):
-                origins[c, k] = poses.pos[left + c, k] + _rotated(poses.rot, left + c, k, rays.origin[left + c])
+                origins[c, k] = poses.pos[left + c, k] + (r[k, 0] * o[0] + r[k, 1] * o[1] + r[k, 2] * o[2])
             lags[c] = lag[left + c]
         apex = origins[width // 2]
         slack, longest_lag = 0.0, 0.0
@@ -276,15 +267,9 @@ def _echo(
     solids: Solids, materials: MaterialTable, light: Light, origins: np.ndarray, lags: np.ndarray, rays: np.ndarray,
     distance: np.ndarray, index: np.ndarray, points: Points, top: int, left: int, echoes: Echoes,
 ) -> None:  # fmt: skip
-    """Find the echoes of a tile, whose columns come one after the other.
+    """Find the echoes of a tile, whose columns come one after the other, from the beam `top` and the column `left` on.
 
-    Args:
-        origins, lags: f8 (TILE, 3) and (TILE,), of the columns, as `first_hits` takes them.
-        rays: f8 (3, RAYS), unit directions in the scene frame.
-        distance, index: as `first_hits` finds them; the indices are used up.
-        points: memory.
-        top, left: the tile's first beam and column.
-        echoes: takes the results.
+    What the rays meet is as `first_hits` finds it; its indices are used up. `points` is memory.
     """
     first, done = int(np.int64(0)), 0  # a plain 0 is a constant to Numba, for which it would compile `pick` once more
     while done < RAYS:
@@ -331,12 +316,6 @@ def _echo(
             echoes.reflectivity[row, column], echoes.light[row, column] = strength[n], lit[n]
 
 
-@inlined
-def _rotated(rot: np.ndarray, n: int, k: int, v: np.ndarray) -> float:
-    """Component `k` of the vector `v` after the `n`-th rotation."""
-    return rot[n, k, 0] * v[0] + rot[n, k, 1] * v[1] + rot[n, k, 2] * v[2]
-
-
 class Scan(NamedTuple):
     """A sweep as the sensor transmits it, staggered; (beam, column) each.
 
@@ -372,12 +351,12 @@ def measure(
     # Received power falls with the square of the range. The probability of detection is a logistic function of it.
     margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
     if errors.weak:
-        margin -= weakness(echoes.reflectivity, errors)
+        margin += errors.weak * np.log(np.clip(echoes.reflectivity, 1e-4, _STRONG) / _STRONG)
     probability = 0.998 / (1 + np.exp(-4 * margin))
     detected = hit & (rng.random(shape, "f4") < probability)
     sigma = errors.noise + errors.growth * distance
-    if errors.rough:
-        sigma *= weak_return_noise(margin)
+    if errors.rough:  # twice as much where a return is just detected
+        sigma *= 1 + np.exp(-np.clip(margin, -1.0, 20.0))
     metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
     if errors.mixed or errors.bias:
         others = np.random.default_rng(rng.integers(1 << 62))
