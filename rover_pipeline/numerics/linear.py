@@ -162,18 +162,15 @@ def _product(a: np.ndarray, b: np.ndarray) -> Any:
     left, right = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"matrices of shapes {a.shape} and {b.shape} have no product")
-    product = _by_numpy(left, right) if kind.kind == "f" else None
-    if product is None:
-        product = _by_kernel(left, right, np.result_type(kind, "f8"))
+    few = left.shape[-1] > 0 and max(left.size * right.shape[-1], right.size * left.shape[-2]) <= _SMALL
+    by_numpy = few and kind.kind == "f" and "compiled" not in _multiply.__dict__
+    product = _by_numpy(left, right) if by_numpy else _by_kernel(left, right, np.result_type(kind, "f8"))
     product = (product[..., 0, :] if a.ndim == 1 else product).astype(kind, copy=False)
     return product[..., 0][()] if b.ndim == 1 else product
 
 
-def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """The product of real matrices by NumPy, in the order of the index; None where a kernel is faster."""
-    few = max(left.size * right.shape[-1], right.size * left.shape[-2]) <= _SMALL
-    if not left.shape[-1] or not few or "compiled" in _multiply.__dict__:
-        return None
+def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The product of real matrices by NumPy, in the order of the index."""
     with np.errstate(all="ignore"):
         terms = np.multiply(left[..., None], right[..., None, :, :], dtype="f8")
         return np.add.accumulate(terms, axis=-2)[..., -1, :] + 0.0  # no sum of a kernel is -0

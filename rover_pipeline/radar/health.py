@@ -48,9 +48,9 @@ def _clipped(frame: np.ndarray) -> float:
             if inwards * extreme >= -TUNING.rail_near:
                 continue
             # As if each value had one sample more.
-            most = count * TUNING.rail_near / TUNING.rail_ratio - TUNING.rail_near
+            allowed = count * TUNING.rail_near / TUNING.rail_ratio - TUNING.rail_near
             ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
-            if most < 0 or np.count_nonzero((frame >= ends[0]) & (frame <= ends[1])) > most:
+            if allowed < 0 or np.count_nonzero((frame >= ends[0]) & (frame <= ends[1])) > allowed:
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size

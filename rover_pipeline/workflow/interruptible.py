@@ -75,8 +75,7 @@ if __name__ == "__main__":
         from snakemake.cli import main
 
         for kind in (each for each in vars(persistence).values() if hasattr(each, "_serialize_param_pandas")):
-            # It asks of each parameter whether it is of pandas. None is where that was not loaded.
-            ways = kind._serialize_param_builtin, kind._serialize_param_pandas
+            ways = kind._serialize_param_builtin, kind._serialize_param_pandas  # none is of pandas that is not loaded
             kind._serialize_param = lambda me, value, ways=ways: ways[sys.modules["pandas"] is not late](me, value)
         main()
     except KeyboardInterrupt:
