@@ -25,8 +25,7 @@ _EPS = 2.0**-53
 _COLUMNS = 1024
 #: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten. Schedule.
 _SWEEPS = 60
-#: Up to so many numbers, and so many times, Python is not slower than loading Numba, which takes half a second.
-#: Schedule.
+#: Up to so many numbers, and so many times, Python is not slower than loading Numba, half a second. Schedule.
 _FEW, _OFTEN = 64, 20_000
 #: Up to so many multiplications NumPy is not slower than loading a kernel. Schedule.
 _SMALL = 16_384
@@ -215,8 +214,7 @@ def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         for begin in range(0, out.shape[2], _COLUMNS):
             end = min(begin + _COLUMNS, out.shape[2])
             for i in range(out.shape[1]):
-                # Four at a time, in their order: the sums are read and written a quarter as often.
-                for k in range(0, a.shape[2] - 3, 4):
+                for k in range(0, a.shape[2] - 3, 4):  # in order, but the sums are read and written a quarter as often
                     p, q, r, s = a[own_a, i, k], a[own_a, i, k + 1], a[own_a, i, k + 2], a[own_a, i, k + 3]
                     for j in range(begin, end):
                         two = out[n, i, j] + p * b[own_b, k, j] + q * b[own_b, k + 1, j]

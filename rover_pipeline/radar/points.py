@@ -261,12 +261,11 @@ class AmbiguityResolver:
             f8 (peak, 3), the directions, unit vectors.
         """
         direction, explained = beams(peaks, True)
-        more, count = int(self._remainder.max()), len(explained)
-        moves = np.repeat(np.arange(1, more + 1) * float(bins), count)
-        others, shares = beams(Peaks(*(np.tile(each, more) for each in peaks)).moved(moves), False)
-        directions = np.stack([direction, *others.reshape(more, count, 3)], axis=1)
-        explained = np.stack([explained, *shares.reshape(more, count)], axis=1)
-        likelihood = _phase_likelihood(explained, peaks.snr, self._antennas)
+        tried = [beams(peaks.moved(n * float(bins)), False) for n in range(1, self._remainder.max() + 1)]
+        directions = np.stack([direction, *(each for each, _ in tried)], axis=1)
+        likelihood = _phase_likelihood(
+            np.stack([explained, *(share for _, share in tried)], axis=1), peaks.snr, self._antennas
+        )
         echoes = Echoes(
             directions[:, self._remainder],
             (peaks.doppler[:, None] - bins // 2 + self._numbers * float(bins)) * self._bin_mps,

@@ -32,6 +32,12 @@ from rover_pipeline.validation.check import problems
 _MAP = "_map"
 
 
+def summarise(path: Path, options: PageOptions) -> Summary:
+    """The figures of the page of a trace, and the verdict, without the page."""
+    contents = Contents(Trace(require_trace(path)))
+    return _summarise(contents, options, lambda: _check_lines(contents))
+
+
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes.
 

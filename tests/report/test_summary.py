@@ -11,7 +11,6 @@ import pytest
 
 from docs.make_summary import documentation
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.format.trace import Trace
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report import page
 from rover_pipeline.report.summary import Finding, Summary
@@ -26,9 +25,7 @@ from tests.report.scene import provenance, sensor
 
 def summarise(trace: Path, **options: object) -> Summary:
     """The summary of a trace, without images."""
-    contents = page.Contents(Trace(trace))
-    asked = PageOptions.model_validate({"instants": 0, "outputs": ["report"], **options})
-    return page._summarise(contents, asked, lambda: page._check_lines(contents))
+    return page.summarise(trace, PageOptions.model_validate({"instants": 0, "outputs": ["report"], **options}))
 
 
 def findings(summary: Summary, severity: str) -> dict[str, Finding]:
