@@ -20,8 +20,7 @@ from rover_pipeline.lookup import load
 
 #: A rotation is not made for what is less than this share of the values that it would mix. Physics: IEEE 754, double.
 _EPS = 2.0**-53
-#: Columns of the right matrix that are multiplied at once: theirs and the result's stay in the processor's cache.
-#: Schedule.
+#: Columns of the right matrix that are multiplied at once: theirs and the result's stay in the cache. Schedule.
 _COLUMNS = 1024
 #: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten. Schedule.
 _SWEEPS = 60
