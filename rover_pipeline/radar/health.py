@@ -47,10 +47,10 @@ def _clipped(frame: np.ndarray) -> float:
         if extreme != limit:
             if inwards * extreme >= -TUNING.rail_near:
                 continue
-            ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
-            near = np.count_nonzero((frame >= ends[0]) & (frame <= ends[1]))
             # As if each value had one sample more.
-            if count * TUNING.rail_near < TUNING.rail_ratio * (near + TUNING.rail_near):
+            allowed = count * TUNING.rail_near / TUNING.rail_ratio - TUNING.rail_near
+            ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
+            if allowed < 0 or np.count_nonzero((frame >= ends[0]) & (frame <= ends[1])) > allowed:
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size

@@ -199,7 +199,6 @@ def test_few_numbers_give_the_bytes_of_the_compiled_kernels(monkeypatch: pytest.
     few = results()
     monkeypatch.setattr(linear, "_FEW", -1)
     monkeypatch.setattr(linear, "_SMALL", -1)
-    monkeypatch.setattr(linear, "_THIN", -1)
     for ours, theirs in zip(few, results(), strict=True):
         assert ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
 
