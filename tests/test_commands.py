@@ -187,24 +187,6 @@ def test_snakemake_loads_pandas_only_where_something_of_it_is_used() -> None:
     assert not re.search(r"\| +pandas(\.|$)", loaded, re.MULTILINE)
 
 
-def test_the_end_of_a_job_loads_no_pandas_and_changed_parameters_are_seen(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-
-    def run(param: str) -> str:
-        (tmp_path / "Snakefile").write_text(f"rule one:\n  output: 'a'\n  params: {param}\n  shell: 'echo x > a'\n")
-        module = "rover_pipeline.workflow.interruptible"
-        command = [sys.executable, "-P", "-X", "importtime", "-m", module, "--cores", "1"]
-        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment())
-        return ran.stderr
-
-    first = run("1")
-    assert "rule one" in first and not re.search(r"\| +pandas(\.|$)", first, re.MULTILINE)
-    assert "rule one" not in run("1") and "rule one" in run("2")
-    assert "rule one" in (of_pandas := run("__import__('pandas').Series([1, 2])"))
-    assert re.search(r"\| +pandas(\.|$)", of_pandas, re.MULTILINE)
-    assert "rule one" in run("__import__('pandas').Series([1, 3])")
-
-
 def test_a_late_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     late = LateModule("colorsys")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -70,13 +69,9 @@ if __name__ == "__main__":
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        late = LateModule("pandas")  # Snakemake's plugin for Slurm names it in every run, and hardly ever uses it
-        from snakemake import persistence
+        LateModule("pandas")  # Snakemake's plugin for Slurm names it in every run, and hardly ever uses it
         from snakemake.cli import main
 
-        for kind in (each for each in vars(persistence).values() if hasattr(each, "_serialize_param_pandas")):
-            ways = kind._serialize_param_builtin, kind._serialize_param_pandas  # none is of pandas that is not loaded
-            kind._serialize_param = lambda me, value, ways=ways: ways[sys.modules["pandas"] is not late](me, value)
         main()
     except KeyboardInterrupt:
         os._exit(130)

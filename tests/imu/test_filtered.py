@@ -75,7 +75,7 @@ def test_velocity_drifts_less_without_the_biases(preset: str, seed: int) -> None
 def test_without_a_rest_the_bias_is_estimated_from_the_motion(bias: tuple[float, float]) -> None:
     data = ride("outdoor", 40.0)
     data = data.only(data.ts - data.ts[0] > 6)
-    result = filtered(data._replace(avel=data.avel + [*bias, 0.0]))
+    result = filtered(data._replace(avel=data.avel + np.array([*bias, 0.0])))
     assert result.stationary == [] and not result.acc_bias.any()
     assert rms(tilt_error(result.quat, data.truth)) < 1.0
     level = np.abs((result.gyro_bias - data.errors.avel_bias)[:2] - bias)  # about the vertical it is not observable
