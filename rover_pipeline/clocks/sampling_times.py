@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from rover_pipeline.clocks.clock_model import ClockOptions, Segment
+from rover_pipeline.clocks.clock_model import ClockOptions, Segment, lower_envelope
 from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.tuning import TUNING
@@ -45,16 +45,39 @@ class UnexplainedLatency(NamedTuple):
     unseen: np.ndarray
 
 
+def growing_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
+    """Latency that grows in a segment as no oscillator drifts, f8 (n,) seconds.
+
+    Nobody knows in which part of the segment the latency is constant, so that the rate is that of the sensor. It is the
+    part by which the others differ most, whatever of it a drift does not explain.
+
+    Args:
+        ts: f8 (n,), arrivals, seconds; block: the rate is constant for so long, seconds.
+    """
+    known = np.isfinite(segment.error)
+    if known.sum() < TUNING.min_arrivals:
+        return np.zeros(len(ts))
+    number = segment.number[known]
+    # Two pieces would show no bend near an end. Their slopes are free, as those of a latency are.
+    pieces = max(3, round(float(np.ptp(number)) * segment.period / block))
+    knots = np.linspace(number[0], number[-1], pieces + 1)
+    values = lower_envelope(number, ts[known] - ts[0] - number * segment.period, knots, np.inf)
+    grown = np.diff(values) - np.diff(values)[:, None]
+    grown -= np.clip(grown, -DRIFT * np.diff(knots) * segment.period, DRIFT * np.diff(knots) * segment.period)
+    grown = np.cumsum(np.pad(grown, ((0, 0), (1, 0))), axis=1)
+    return np.interp(segment.number, knots, grown[np.ptp(grown, axis=1).argmax()])
+
+
 def unexplained_latency(
-    ts: np.ndarray, segments: list[Segment], max_error: float, period: float = 0.0
+    ts: np.ndarray, segments: list[Segment], options: ClockOptions, period: float = 0.0
 ) -> UnexplainedLatency:
     """Latency that grows and steps as no clock does.
 
     Args:
         ts: f8 (N,), arrivals, seconds; segments: of these.
-        max_error: seconds, as in `smooth_times`.
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
+    max_error = options.max_error
     # In a segment at an end whose clock is not known, the phase may have changed, unless its samples are few.
     shown = np.isfinite(np.concatenate([each.error for each in segments]))
     errors = [segments[end].error for end in (0, -1)]
@@ -78,7 +101,12 @@ def unexplained_latency(
     longest = rate[inner].max(initial=0.0)
     silent = ~same & (gap >= max(longest, period) + TUNING.silent_s)
     anew = (~same & changed) | (silent & (gap >= longest * _lost_periods(segments)))
-    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
+    starts = np.cumsum([0, *(len(each.number) for each in segments)])
+    grown = [
+        growing_latency(ts[start:stop], each, options.block)
+        for each, (start, stop) in zip(segments, itertools.pairwise(starts), strict=True)
+    ]
+    latency = np.cumsum(np.where(same, np.diff(np.concatenate(grown)[known], prepend=0.0), step * ~anew))
     restarts = np.cumsum(anew)
     # Where it may be a loss too, the latency may have become less as well.
     smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
@@ -168,12 +196,10 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
         others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
     """
     segments, ambiguous = _segments(ts, options)
-    own = unexplained_latency(ts, segments, options.max_error)
+    own = unexplained_latency(ts, segments, options)
     latency = largest_latency(len(segments), own)
     for other in others if latency.max() > options.max_error else ():
-        theirs = unexplained_latency(
-            other, _segments(other, options)[0], options.max_error, float(np.median(np.diff(ts)))
-        )
+        theirs = unexplained_latency(other, _segments(other, options)[0], options, float(np.median(np.diff(ts))))
         latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
     error = np.concatenate([segment.error + largest for segment, largest in zip(segments, latency, strict=True)])
     valid = (error <= options.max_error) & ~ambiguous
