@@ -30,14 +30,15 @@ from rover_pipeline.numerics.robust import MAD_TO_SD
 
 
 class UnexplainedLatency(NamedTuple):
-    """Latency that no restart and no drift of the clock explains, at M samples whose time is known.
+    """Latency that no restart of the clock explains, at M samples whose time is known. A drift may explain it.
 
     Attributes:
-        at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
+        known: i8 (M,), these samples; at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
         segment: i8 (M,); restarts: i8 (M,), how often the sensor may have restarted until then.
         unseen: i8 (K,), of `restarts`: where there may be a smaller latency that `latency` does not show.
     """
 
+    known: np.ndarray
     at: np.ndarray
     latency: np.ndarray
     segment: np.ndarray
@@ -45,11 +46,13 @@ class UnexplainedLatency(NamedTuple):
     unseen: np.ndarray
 
 
-def growing_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
-    """Latency that grows in a segment as no oscillator drifts, f8 (n,) seconds.
+def _pieces(first: float, last: float, block: float) -> np.ndarray:
+    """Knots from the first to the last of a segment, a whole number of pieces in each third of it, f8 (knot,)."""
+    return np.linspace(first, last, 3 * max(1, round((last - first) / block)) + 1)
 
-    Nobody knows in which part of the segment the latency is constant, so that the rate is that of the sensor. It is the
-    part by which the others differ most, whatever of it a drift does not explain.
+
+def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
+    """Latency after one rate in a segment, f8 (n,) seconds, with slopes that are as free as those of a latency are.
 
     Args:
         ts: f8 (n,), arrivals, seconds; block: the rate is constant for so long, seconds.
@@ -58,14 +61,21 @@ def growing_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarra
     if known.sum() < TUNING.min_arrivals:
         return np.zeros(len(ts))
     number = segment.number[known]
-    # Two pieces would show no bend near an end. Their slopes are free, as those of a latency are.
-    pieces = max(3, round(float(np.ptp(number)) * segment.period / block))
-    knots = np.linspace(number[0], number[-1], pieces + 1)
+    knots = _pieces(number[0], number[-1], block / segment.period)
     values = lower_envelope(number, ts[known] - ts[0] - number * segment.period, knots, np.inf)
-    grown = np.diff(values) - np.diff(values)[:, None]
-    grown -= np.clip(grown, -DRIFT * np.diff(knots) * segment.period, DRIFT * np.diff(knots) * segment.period)
-    grown = np.cumsum(np.pad(grown, ((0, 0), (1, 0))), axis=1)
-    return np.interp(segment.number, knots, grown[np.ptp(grown, axis=1).argmax()])
+    return np.interp(segment.number, knots, values)
+
+
+def _beyond_drift(knots: np.ndarray, latency: np.ndarray) -> np.ndarray:
+    """What no drift explains of a latency, f8 (3, knot) seconds, if the rate of the sensor is that of the first, middle
+    or last third of its segment: nobody knows in which of them the latency is constant.
+
+    Args:
+        knots: f8 (knot,), seconds, of `_pieces`; latency: f8 (knot,), seconds.
+    """
+    third, drift = len(knots) // 3, DRIFT * (knots[1] - knots[0])
+    change = np.diff(latency) - np.diff(latency[::third])[:, None] / third
+    return np.cumsum(np.pad(change - np.clip(change, -drift, drift), ((0, 0), (1, 0))), axis=1)
 
 
 def unexplained_latency(
@@ -102,16 +112,16 @@ def unexplained_latency(
     silent = ~same & (gap >= max(longest, period) + TUNING.silent_s)
     anew = (~same & changed) | (silent & (gap >= longest * _lost_periods(segments)))
     starts = np.cumsum([0, *(len(each.number) for each in segments)])
-    grown = [
-        growing_latency(ts[start:stop], each, options.block)
+    free = [
+        _free_latency(ts[start:stop], each, options.block)
         for each, (start, stop) in zip(segments, itertools.pairwise(starts), strict=True)
     ]
-    latency = np.cumsum(np.where(same, np.diff(np.concatenate(grown)[known], prepend=0.0), step * ~anew))
+    latency = np.cumsum(np.where(same, np.diff(np.concatenate(free)[known], prepend=0.0), step * ~anew))
     restarts = np.cumsum(anew)
     # Where it may be a loss too, the latency may have become less as well.
     smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
     unseen = np.concatenate([smaller, restarts[np.array([0, -1])[ends]]])
-    return UnexplainedLatency(at[inner], latency[inner], segment[inner], restarts[inner], unseen)
+    return UnexplainedLatency(known[inner], at[inner], latency[inner], segment[inner], restarts[inner], unseen)
 
 
 def _lost_periods(segments: list[Segment]) -> int:
@@ -124,20 +134,28 @@ def _lost_periods(segments: list[Segment]) -> int:
     return 3 + int(np.log(TUNING.outside * TUNING.restart_in_gap / TUNING.restart) / np.log(goes_on))
 
 
-def largest_latency(count: int, own: UnexplainedLatency, other: UnexplainedLatency | None = None) -> np.ndarray:
-    """The largest unexplained latency in each of `count` segments of a sensor, f8 (count,) seconds, but for what
-    another sensor of the same host has too."""
+def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLatency | None = None) -> np.ndarray:
+    """The largest unexplained latency at each sample whose time is known, f8 (M,) seconds, but for what another sensor
+    of the same host has too."""
     latency = own.latency
     if other and len(other.at):
         apart = TUNING.min_arrivals * np.ptp(other.at) / len(other.at)
         theirs = np.array([np.interp(own.at + shift, other.at, other.latency) for shift in (-apart, 0.0, apart)])
-        alone = latency - theirs + theirs[1, 0]
+        alone = latency - theirs + theirs[1, :1]
         latency = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
-    largest, smallest = np.zeros(count), np.full(count, np.inf)
-    np.minimum.at(smallest, own.restarts, latency)
-    smallest[own.unseen] = -np.inf
-    np.maximum.at(largest, own.segment, latency - smallest[own.restarts])
-    return largest
+    found, end = np.empty((3, len(latency))), np.zeros(3)
+    smallest = np.full((3, own.restarts[-1] + 2), np.inf)  # the last one at an end that is not known
+    for start, stop in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(own.segment))).tolist(), len(latency)]):
+        at, group = own.at[start:stop], own.restarts[start]
+        knots = _pieces(at[0], at[-1], block)
+        grown = _beyond_drift(knots, np.interp(knots, at, latency[start:stop]))
+        grown += (end + (latency[start] - latency[start - 1] if start else 0.0))[:, None]
+        # When a latency comes is not known better than to a piece.
+        found[:, start:stop] = np.maximum(grown[:, :-1], grown[:, 1:])[:, np.searchsorted(knots[1:-1], at)]
+        smallest[:, group] = np.minimum(smallest[:, group], grown.min(axis=1))
+        end = grown[:, -1]
+    smallest[:, own.unseen] = -np.inf
+    return (found - smallest[:, own.restarts]).max(axis=0)
 
 
 _DEFAULT = ClockOptions()
@@ -197,11 +215,13 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
     """
     segments, ambiguous = _segments(ts, options)
     own = unexplained_latency(ts, segments, options)
-    latency = largest_latency(len(segments), own)
-    for other in others if latency.max() > options.max_error else ():
-        theirs = unexplained_latency(other, _segments(other, options)[0], options, float(np.median(np.diff(ts))))
-        latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
-    error = np.concatenate([segment.error + largest for segment, largest in zip(segments, latency, strict=True)])
+    error = np.concatenate([segment.error for segment in segments])
+    if len(own.known):
+        latency = largest_latency(own, options.block)
+        for other in others if latency.max() > options.max_error else ():
+            theirs = unexplained_latency(other, _segments(other, options)[0], options, float(np.median(np.diff(ts))))
+            latency = min(latency, largest_latency(own, options.block, theirs), key=np.sum)
+        error[own.known] += latency
     valid = (error <= options.max_error) & ~ambiguous
     # A few samples that fit a clock amid others that do not fit it do so at random.
     if len(ts) >= TUNING.min_arrivals:

@@ -25,7 +25,8 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
 
-#: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2. Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
+#: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
+#: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
