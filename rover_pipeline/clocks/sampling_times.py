@@ -88,11 +88,8 @@ def unexplained_latency(
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
     max_error = options.max_error
-    # In a segment at an end whose clock is not known, the phase may have changed, unless its samples are few.
     shown = np.isfinite(np.concatenate([each.error for each in segments]))
-    errors = [segments[end].error for end in (0, -1)]
-    few = TUNING.outside / TUNING.restart
-    ends = np.array([len(error) > few and np.isinf(error).all() for error in errors]) & shown.any()
+    ends = np.array([_may_hide_a_step(ts, shown, segments, end, TUNING.step * max_error) for end in (0, -1)])
     shown[[0, -1]] |= ends
     known = np.flatnonzero(shown)
     inner = slice(int(ends[0]), len(known) - int(ends[1]))
@@ -122,6 +119,23 @@ def unexplained_latency(
     smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
     unseen = np.concatenate([smaller, restarts[np.array([0, -1])[ends]]])
     return UnexplainedLatency(known[inner], at[inner], latency[inner], segment[inner], restarts[inner], unseen)
+
+
+def _may_hide_a_step(ts: np.ndarray, shown: np.ndarray, segments: list[Segment], end: int, limit: float) -> bool:
+    """Whether the latency may have become less in the first or last segment, whose clock is not known. It has not if
+    its samples are few, or if the earliest of them is in time by the clock of the others, where none are lost.
+
+    Args:
+        ts: f8 (N,), seconds; shown: bool (N,), samples whose time is known; limit: of what is in time, seconds.
+    """
+    count, known = len(segments[end].error), np.flatnonzero(shown)
+    if count * TUNING.restart <= TUNING.outside or not len(known) or np.isfinite(segments[end].error).any():
+        return False
+    beside = known[end]
+    inner = next(each for each in segments[:: 2 * end + 1] if np.isfinite(each.error).any())
+    here = np.arange(count) if end == 0 else np.arange(len(ts) - count, len(ts))
+    time = inner.smooth[np.isfinite(inner.error)][end] + (here - beside) * inner.period
+    return bool(abs((ts[here] - time).min()) > limit)
 
 
 def _lost_periods(segments: list[Segment]) -> int:
