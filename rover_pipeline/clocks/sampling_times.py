@@ -58,7 +58,7 @@ def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
         ts: f8 (n,), arrivals, seconds; block: the rate is constant for so long, seconds.
     """
     known = np.isfinite(segment.error)
-    if known.sum() < TUNING.min_arrivals:
+    if known.sum() < 3 * TUNING.min_arrivals:  # fewer show no rate of a third
         return np.zeros(len(ts))
     number = segment.number[known]
     knots = _pieces(number[0], number[-1], block / segment.period)
@@ -88,6 +88,8 @@ def unexplained_latency(
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
     max_error = options.max_error
+    parts = np.split(ts, np.cumsum([len(each.number) for each in segments[:-1]]))
+    free = np.concatenate([_free_latency(*each, options.block) for each in zip(parts, segments, strict=True)])
     shown = np.isfinite(np.concatenate([each.error for each in segments]))
     ends = np.array([_may_hide_a_step(ts, shown, segments, end, TUNING.step * max_error) for end in (0, -1)])
     shown[[0, -1]] |= ends
@@ -95,11 +97,9 @@ def unexplained_latency(
     inner = slice(int(ends[0]), len(known) - int(ends[1]))
     segment = np.repeat(np.arange(len(segments)), [len(each.number) for each in segments])[known]
     at = np.concatenate([each.smooth for each in segments])[known]
-    number = np.concatenate([each.number for each in segments])[known]
     rate, same = np.array([each.period for each in segments])[segment], np.diff(segment, prepend=segment[:1]) == 0
-    passed, count = np.diff(at, prepend=at[:1]), np.diff(known, prepend=known[:1])
     # No sample is lost in just the moment in which the phase steps, but some are where it stays.
-    step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
+    step = np.diff(at, prepend=at[:1]) - np.diff(known, prepend=known[:1]) * rate
     off = step - np.round(step / rate) * rate
     step = np.where(np.abs(off) <= TUNING.step * max_error, off, step)
     # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
@@ -108,12 +108,7 @@ def unexplained_latency(
     longest = rate[inner].max(initial=0.0)
     silent = ~same & (gap >= max(longest, period) + TUNING.silent_s)
     anew = (~same & changed) | (silent & (gap >= longest * _lost_periods(segments)))
-    starts = np.cumsum([0, *(len(each.number) for each in segments)])
-    free = [
-        _free_latency(ts[start:stop], each, options.block)
-        for each, (start, stop) in zip(segments, itertools.pairwise(starts), strict=True)
-    ]
-    latency = np.cumsum(np.where(same, np.diff(np.concatenate(free)[known], prepend=0.0), step * ~anew))
+    latency = np.cumsum(np.where(same, np.diff(free[known], prepend=0.0), step * ~anew))
     restarts = np.cumsum(anew)
     # Where it may be a loss too, the latency may have become less as well.
     smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
@@ -157,19 +152,20 @@ def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLat
         theirs = np.array([np.interp(own.at + shift, other.at, other.latency) for shift in (-apart, 0.0, apart)])
         alone = latency - theirs + theirs[1, :1]
         latency = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
-    found, end = np.empty((3, len(latency))), np.zeros(3)
+    parts, end = [], np.zeros(3)
     smallest = np.full((3, own.restarts[-1] + 2), np.inf)  # the last one at an end that is not known
     for start, stop in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(own.segment))).tolist(), len(latency)]):
         at, group = own.at[start:stop], own.restarts[start]
         knots = _pieces(at[0], at[-1], block)
         grown = _beyond_drift(knots, np.interp(knots, at, latency[start:stop]))
         grown += (end + (latency[start] - latency[start - 1] if start else 0.0))[:, None]
-        # When a latency comes is not known better than to a piece.
-        found[:, start:stop] = np.maximum(grown[:, :-1], grown[:, 1:])[:, np.searchsorted(knots[1:-1], at)]
         smallest[:, group] = np.minimum(smallest[:, group], grown.min(axis=1))
+        # When a latency comes is not known better than to a piece.
+        parts.append((at, knots, np.maximum(grown[:, :-1], grown[:, 1:]), group))
         end = grown[:, -1]
     smallest[:, own.unseen] = -np.inf
-    return (found - smallest[:, own.restarts]).max(axis=0)
+    largest = [((pieces.T - smallest[:, group]).max(axis=1), knots, at) for at, knots, pieces, group in parts]
+    return np.concatenate([each[np.searchsorted(knots[1:-1], at)] for each, knots, at in largest])
 
 
 _DEFAULT = ClockOptions()
