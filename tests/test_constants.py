@@ -19,7 +19,7 @@ KIND = re.compile(r"(?:^|[.:)] |#:? )(?:(Layout|Schedule)|(Physics|Noise|Tuned):
 TUNED: dict[str, int] = {
     "calibrate": 30,
     "camera": 1,
-    "clocks": 22,
+    "clocks": 20,
     "draw": 5,
     "engine": 1,
     "export": 9,
@@ -57,7 +57,7 @@ ALL: dict[str, int] = {
     "objects": 36,
     "occupancy": 3,
     "odometry": 96,
-    "radar": 25,
+    "radar": 24,
     "reading": 2,
     "report": 13,
     "simulate": 89,

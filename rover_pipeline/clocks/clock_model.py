@@ -24,7 +24,7 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
     Args:
         number: i8 (N,), rising; latency: f8 (N,), of arrivals after equally spaced times, seconds.
         knots: f8 (knot,), numbers at which the slope may change, equally spaced.
-        bend: largest change of the slope at a knot, seconds per number.
+        bend: largest change of the slope at a knot, seconds per number; infinite = any.
     """
     # The solver's tolerances are absolute, and they are small in units of the spread of the arrivals.
     unit = float(np.ptp(latency)) or 1.0
@@ -41,7 +41,7 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
     weights = np.stack([1 - fraction[corners], fraction[corners]], 1)
     columns = np.stack([block, block + 1], 1)
     limits, bounds = [_rows(weights, columns, len(knots))], [latency[corners]]
-    if len(knots) > 2:
+    if len(knots) > 2 and np.isfinite(bend):
         columns = np.arange(len(knots) - 2)[:, None] + [0, 1, 2]
         change = _rows(np.tile([1.0, -2.0, 1.0], (len(columns), 1)), columns, len(knots))
         limits += [change, -change]

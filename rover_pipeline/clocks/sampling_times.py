@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from rover_pipeline.clocks.clock_model import ClockOptions, Segment
+from rover_pipeline.clocks.clock_model import ClockOptions, Segment, lower_envelope
 from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.tuning import TUNING
@@ -30,14 +30,15 @@ from rover_pipeline.numerics.robust import MAD_TO_SD
 
 
 class UnexplainedLatency(NamedTuple):
-    """Latency that no restart and no drift of the clock explains, at M samples whose time is known.
+    """Latency that no restart of the clock explains, at M samples whose time is known. A drift may explain it.
 
     Attributes:
-        at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
+        known: i8 (M,), these samples; at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
         segment: i8 (M,); restarts: i8 (M,), how often the sensor may have restarted until then.
         unseen: i8 (K,), of `restarts`: where there may be a smaller latency that `latency` does not show.
     """
 
+    known: np.ndarray
     at: np.ndarray
     latency: np.ndarray
     segment: np.ndarray
@@ -45,31 +46,60 @@ class UnexplainedLatency(NamedTuple):
     unseen: np.ndarray
 
 
+def _pieces(first: float, last: float, block: float) -> np.ndarray:
+    """Knots from the first to the last of a segment, a whole number of pieces in each third of it, f8 (knot,)."""
+    return np.linspace(first, last, 3 * max(1, round((last - first) / block)) + 1)
+
+
+def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
+    """Latency after one rate in a segment, f8 (n,) seconds, with slopes that are as free as those of a latency are.
+
+    Args:
+        ts: f8 (n,), arrivals, seconds; block: the rate is constant for so long, seconds.
+    """
+    known = np.isfinite(segment.error)
+    if known.sum() < 3 * TUNING.min_arrivals:  # fewer show no rate of a third
+        return np.zeros(len(ts))
+    number = segment.number[known]
+    knots = _pieces(number[0], number[-1], block / segment.period)
+    values = lower_envelope(number, ts[known] - ts[0] - number * segment.period, knots, np.inf)
+    return np.interp(segment.number, knots, values)
+
+
+def _beyond_drift(knots: np.ndarray, latency: np.ndarray) -> np.ndarray:
+    """What no drift explains of a latency, f8 (3, knot) seconds, if the rate of the sensor is that of the first, middle
+    or last third of its segment: nobody knows in which of them the latency is constant.
+
+    Args:
+        knots: f8 (knot,), seconds, of `_pieces`; latency: f8 (knot,), seconds.
+    """
+    third, drift = len(knots) // 3, DRIFT * (knots[1] - knots[0])
+    change = np.diff(latency) - np.diff(latency[::third])[:, None] / third
+    return np.cumsum(np.pad(change - np.clip(change, -drift, drift), ((0, 0), (1, 0))), axis=1)
+
+
 def unexplained_latency(
-    ts: np.ndarray, segments: list[Segment], max_error: float, period: float = 0.0
+    ts: np.ndarray, segments: list[Segment], options: ClockOptions, period: float = 0.0
 ) -> UnexplainedLatency:
     """Latency that grows and steps as no clock does.
 
     Args:
         ts: f8 (N,), arrivals, seconds; segments: of these.
-        max_error: seconds, as in `smooth_times`.
         period: of a sensor, seconds: a restart is a silence that is long for that one too.
     """
-    # In a segment at an end whose clock is not known, the phase may have changed, unless its samples are few.
+    max_error = options.max_error
+    parts = np.split(ts, np.cumsum([len(each.number) for each in segments[:-1]]))
+    free = np.concatenate([_free_latency(*each, options.block) for each in zip(parts, segments, strict=True)])
     shown = np.isfinite(np.concatenate([each.error for each in segments]))
-    errors = [segments[end].error for end in (0, -1)]
-    few = TUNING.outside / TUNING.restart
-    ends = np.array([len(error) > few and np.isinf(error).all() for error in errors]) & shown.any()
+    ends = np.array([_may_hide_a_step(ts, shown, segments, end, TUNING.step * max_error) for end in (0, -1)])
     shown[[0, -1]] |= ends
     known = np.flatnonzero(shown)
     inner = slice(int(ends[0]), len(known) - int(ends[1]))
     segment = np.repeat(np.arange(len(segments)), [len(each.number) for each in segments])[known]
     at = np.concatenate([each.smooth for each in segments])[known]
-    number = np.concatenate([each.number for each in segments])[known]
     rate, same = np.array([each.period for each in segments])[segment], np.diff(segment, prepend=segment[:1]) == 0
-    passed, count = np.diff(at, prepend=at[:1]), np.diff(known, prepend=known[:1])
     # No sample is lost in just the moment in which the phase steps, but some are where it stays.
-    step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
+    step = np.diff(at, prepend=at[:1]) - np.diff(known, prepend=known[:1]) * rate
     off = step - np.round(step / rate) * rate
     step = np.where(np.abs(off) <= TUNING.step * max_error, off, step)
     # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
@@ -78,12 +108,29 @@ def unexplained_latency(
     longest = rate[inner].max(initial=0.0)
     silent = ~same & (gap >= max(longest, period) + TUNING.silent_s)
     anew = (~same & changed) | (silent & (gap >= longest * _lost_periods(segments)))
-    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
+    latency = np.cumsum(np.where(same, np.diff(free[known], prepend=0.0), step * ~anew))
     restarts = np.cumsum(anew)
     # Where it may be a loss too, the latency may have become less as well.
     smaller = restarts[silent & ~anew & (off < -TUNING.step * max_error)]
     unseen = np.concatenate([smaller, restarts[np.array([0, -1])[ends]]])
-    return UnexplainedLatency(at[inner], latency[inner], segment[inner], restarts[inner], unseen)
+    return UnexplainedLatency(known[inner], at[inner], latency[inner], segment[inner], restarts[inner], unseen)
+
+
+def _may_hide_a_step(ts: np.ndarray, shown: np.ndarray, segments: list[Segment], end: int, limit: float) -> bool:
+    """Whether the latency may have become less in the first or last segment, whose clock is not known. It has not if
+    its samples are few, or if the earliest of them is in time by the clock of the others, where none are lost.
+
+    Args:
+        ts: f8 (N,), seconds; shown: bool (N,), samples whose time is known; limit: of what is in time, seconds.
+    """
+    count, known = len(segments[end].error), np.flatnonzero(shown)
+    if count * TUNING.restart <= TUNING.outside or not len(known) or np.isfinite(segments[end].error).any():
+        return False
+    beside = known[end]
+    inner = next(each for each in segments[:: 2 * end + 1] if np.isfinite(each.error).any())
+    here = np.arange(count) if end == 0 else np.arange(len(ts) - count, len(ts))
+    time = inner.smooth[np.isfinite(inner.error)][end] + (here - beside) * inner.period
+    return bool(abs((ts[here] - time).min()) > limit)
 
 
 def _lost_periods(segments: list[Segment]) -> int:
@@ -96,20 +143,29 @@ def _lost_periods(segments: list[Segment]) -> int:
     return 3 + int(np.log(TUNING.outside * TUNING.restart_in_gap / TUNING.restart) / np.log(goes_on))
 
 
-def largest_latency(count: int, own: UnexplainedLatency, other: UnexplainedLatency | None = None) -> np.ndarray:
-    """The largest unexplained latency in each of `count` segments of a sensor, f8 (count,) seconds, but for what
-    another sensor of the same host has too."""
+def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLatency | None = None) -> np.ndarray:
+    """The largest unexplained latency at each sample whose time is known, f8 (M,) seconds, but for what another sensor
+    of the same host has too."""
     latency = own.latency
     if other and len(other.at):
         apart = TUNING.min_arrivals * np.ptp(other.at) / len(other.at)
         theirs = np.array([np.interp(own.at + shift, other.at, other.latency) for shift in (-apart, 0.0, apart)])
-        alone = latency - theirs + theirs[1, 0]
+        alone = latency - theirs + theirs[1, :1]
         latency = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
-    largest, smallest = np.zeros(count), np.full(count, np.inf)
-    np.minimum.at(smallest, own.restarts, latency)
-    smallest[own.unseen] = -np.inf
-    np.maximum.at(largest, own.segment, latency - smallest[own.restarts])
-    return largest
+    parts, end = [], np.zeros(3)
+    smallest = np.full((3, own.restarts[-1] + 2), np.inf)  # the last one at an end that is not known
+    for start, stop in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(own.segment))).tolist(), len(latency)]):
+        at, group = own.at[start:stop], own.restarts[start]
+        knots = _pieces(at[0], at[-1], block)
+        grown = _beyond_drift(knots, np.interp(knots, at, latency[start:stop]))
+        grown += (end + (latency[start] - latency[start - 1] if start else 0.0))[:, None]
+        smallest[:, group] = np.minimum(smallest[:, group], grown.min(axis=1))
+        # When a latency comes is not known better than to a piece.
+        parts.append((at, knots, np.maximum(grown[:, :-1], grown[:, 1:]), group))
+        end = grown[:, -1]
+    smallest[:, own.unseen] = -np.inf
+    largest = [((pieces.T - smallest[:, group]).max(axis=1), knots, at) for at, knots, pieces, group in parts]
+    return np.concatenate([each[np.searchsorted(knots[1:-1], at)] for each, knots, at in largest])
 
 
 _DEFAULT = ClockOptions()
@@ -168,14 +224,14 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
         others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
     """
     segments, ambiguous = _segments(ts, options)
-    own = unexplained_latency(ts, segments, options.max_error)
-    latency = largest_latency(len(segments), own)
-    for other in others if latency.max() > options.max_error else ():
-        theirs = unexplained_latency(
-            other, _segments(other, options)[0], options.max_error, float(np.median(np.diff(ts)))
-        )
-        latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
-    error = np.concatenate([segment.error + largest for segment, largest in zip(segments, latency, strict=True)])
+    own = unexplained_latency(ts, segments, options)
+    error = np.concatenate([segment.error for segment in segments])
+    if len(own.known):
+        latency = largest_latency(own, options.block)
+        for other in others if latency.max() > options.max_error else ():
+            theirs = unexplained_latency(other, _segments(other, options)[0], options, float(np.median(np.diff(ts))))
+            latency = min(latency, largest_latency(own, options.block, theirs), key=np.sum)
+        error[own.known] += latency
     valid = (error <= options.max_error) & ~ambiguous
     # A few samples that fit a clock amid others that do not fit it do so at random.
     if len(ts) >= TUNING.min_arrivals:

@@ -43,7 +43,7 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
         known: bool (N,), samples whose arrival shows the phase of the clock.
         alone: bool (N,), those of them that did not arrive together with others.
     """
-    number = np.floor(position + TUNING.early).astype("i8")
+    number = np.floor(position + TUNING.near).astype("i8")
     near = alone & (np.abs(position - number) <= TUNING.near)
     index = np.flatnonzero(near)
     if not len(index):
@@ -257,11 +257,11 @@ def _fit(
     alone = known & np.append(True, last[:-1])
     phase = np.interp(np.arange(len(ts)), index, np.unwrap(phases.mode[run] * phases.width, period=period))
     position = (ts - phase) / period
-    position -= np.floor(position[index[0]] + TUNING.early)
+    position -= np.floor(position[index[0]] + TUNING.near)
     numbers = number_samples(position, known, alone)
     used = numbers.near & numbers.certain
     # Arrivals before the earliest phase that can be are faults of the host's clock.
-    used[index] &= position[index] - np.floor(position[index] + TUNING.early) >= -(phases.below[run] + 1) / phases.bins
+    used[index] &= position[index] - np.floor(position[index] + TUNING.near) >= -(phases.below[run] + 1) / phases.bins
     if used.sum() < TUNING.min_arrivals:
         none = index[:0]
         return SegmentFit(Segment.unknown(ts, period), ts, last, numbers, none, position[none], position[none])

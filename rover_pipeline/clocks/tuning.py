@@ -35,8 +35,6 @@ class Tuning:
     #: that follow single late arrivals, or no restart.
     restart: float = 1e-6
     restart_in_gap: float = 0.01
-    #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase.
-    uniform: float = 0.01
 
     # --- Segments and the numbers of their samples (`segments`, `sequence_numbers`) ---
     #: Bins of a phase in the maximum error of a time: coarse ones add their own error.
@@ -45,9 +43,7 @@ class Tuning:
     certain_phase: float = 0.75
     #: Time for which a busy host may delay all samples, s: a longer one would join two restarts.
     busy_s: float = 30.0
-    #: Fraction of a period by which a sample may arrive before its expected time, against a second number.
-    early: float = 0.3
-    #: An arrival within this fraction of a period of its expected time identifies its number.
+    #: An arrival within this fraction of a period of its expected time identifies its number. None arrives earlier.
     near: float = 0.25
     #: Minimum number of arrivals that show anything together, of a segment and on either side of a contradiction of
     #: numbers, against a few that fit a clock at random.

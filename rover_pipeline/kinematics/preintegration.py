@@ -22,6 +22,9 @@ AT_ONCE = 512
 #: Longest time between two samples that are interpolated, s: a step of a walk takes some tenths of a second.
 #: Tuned: by hand.
 MAX_SILENCE = 0.1
+#: Standard deviation of the bias of an accelerometer, m/s2.
+#: Noise: data sheets of the BMI088 (zero-g offset of 20 mg) and of the MPU-6050 (50 and 80 mg, about three of it).
+ACC_BIAS = 0.2
 
 
 class ImuNoise(NamedTuple):

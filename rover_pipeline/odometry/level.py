@@ -18,15 +18,15 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.preintegration import MAX_SILENCE, preintegrate
+from rover_pipeline.kinematics.preintegration import ACC_BIAS, MAX_SILENCE, preintegrate
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 from rover_pipeline.numerics.robust import huber
 
-#: Standard deviations known before: of gravity, m/s2, as it varies on the Earth with the scale of an accelerometer; of
-#: the bias of each axis of a MEMS accelerometer, m/s2; and of a lever arm, m. Tuned: by hand.
-_GRAVITY_SIGMA, _BIAS_SIGMA, _ARM_SIGMA = 0.05, 0.2, 0.3
+#: Standard deviations known before: of gravity, m/s2, as it varies on the Earth with the scale of an accelerometer; and
+#: of a lever arm, m. Tuned: by hand.
+_GRAVITY_SIGMA, _ARM_SIGMA = 0.05, 0.3
 #: Covariance of a lever arm that is not known, m2. Layout.
 ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
@@ -195,7 +195,7 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
 
 def _fit(found: Accelerations, sign: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Up, bias and arm, f8 (9,), their covariance, and the root mean square residual of agreeing windows, m/s2."""
-    prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
+    prior = np.diag([0.0] * 3 + [ACC_BIAS**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
     # Windows overlap, and are no independent measurements.
     weight = np.full(len(found.moved), 1 / SPAN)
     unknowns, variance, right = np.zeros(9), 1.0, found.residual(np.zeros(9), sign)

@@ -18,17 +18,15 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtrc, chdtri
 
-from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
+from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, MAX_SILENCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
 
-#: Standard deviation of the bias of an accelerometer, m/s2.
-#: Noise: data sheets of the BMI088 (zero-g offset of 20 mg) and of the MPU-6050 (50 and 80 mg, about three of it).
-ACC_BIAS = 0.2
-#: Its random walk, standard deviation after a second, m/s2. Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
+#: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
+#: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5

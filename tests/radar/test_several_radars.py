@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.preintegration import ACC_BIAS
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import ACC_BIAS
 from rover_pipeline.radar.inertial_odometry import Estimate, Measured, _channels, _contradicting, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
