@@ -50,7 +50,7 @@ ALL: dict[str, int] = {
     "format": 33,
     "importers": 67,
     "imu": 27,
-    "kinematics": 16,
+    "kinematics": 17,
     "lidar": 11,
     "mapping": 8,
     "numerics": 18,
