@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, ndtri
+from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.state import State
@@ -25,8 +25,8 @@ from rover_pipeline.odometry.segments import Seam
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
 #: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
-#: directions reaches them at random at the rate of false alarms. Noise: normal distribution.
-_SIGNIFICANT = float(ndtri(1 - FALSE_ALARM / 6))
+#: directions reaches them at random, to the positive side, at the rate of false alarms. Noise: normal distribution.
+_SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3)))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
