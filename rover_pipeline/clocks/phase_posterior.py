@@ -207,11 +207,10 @@ def _latency_distribution(latency: np.ndarray, width: float, bins: int) -> np.nd
     """Probability of each latency, f8 (bins,), from latencies, f8 (M,) seconds, and the width of a bin. The last bins
     are arrivals before their time."""
     counts = np.bincount(np.floor(latency / width + 0.5).astype("i8") % bins, minlength=bins).astype("f8")
-    # Few arrivals are very late. Boxes of several widths keep the peak, and give a latency near a rare one a share; and
-    # any latency has one, so that no single arrival excludes a phase.
+    # Few arrivals are very late. Boxes of several widths keep the peak, and give a latency near a rare one a share.
     boxes = [box for box in 3 ** np.arange(5) if box <= bins // 3]
     smooth = sum(ndimage.uniform_filter1d(counts, box, mode="wrap") for box in boxes) + counts.mean()
-    return np.asarray(smooth / smooth.sum())
+    return np.asarray((1 - TUNING.uniform) * smooth / smooth.sum() + TUNING.uniform / bins)
 
 
 @compiled

@@ -48,9 +48,9 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
     index = np.flatnonzero(near)
     if not len(index):
         return SequenceNumbers(np.arange(len(number)), np.zeros(len(number), bool), near, index, False)
-    # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
+    # Fewer numbers than samples are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
     at, doubtful = number[index], np.zeros(len(index), bool)
-    for each in np.flatnonzero(at[1:] <= at[:-1]).tolist():
+    for each in np.flatnonzero(np.diff(at) < np.diff(index)).tolist():
         doubtful[max(0, each - TUNING.min_arrivals) : each + TUNING.min_arrivals + 2] = True
     rising = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
     near[index[~rising]] = False

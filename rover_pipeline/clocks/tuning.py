@@ -35,6 +35,8 @@ class Tuning:
     #: that follow single late arrivals, or no restart.
     restart: float = 1e-6
     restart_in_gap: float = 0.01
+    #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase.
+    uniform: float = 0.01
 
     # --- Segments and the numbers of their samples (`segments`, `sequence_numbers`) ---
     #: Bins of a phase in the maximum error of a time: coarse ones add their own error.
