@@ -48,14 +48,16 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
     index = np.flatnonzero(near)
     if not len(index):
         return SequenceNumbers(np.arange(len(number)), np.zeros(len(number), bool), near, index, False)
-    # Fewer numbers than samples are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
+    # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
     at, doubtful = number[index], np.zeros(len(index), bool)
-    for each in np.flatnonzero(np.diff(at) < np.diff(index)).tolist():
+    for each in np.flatnonzero(at[1:] <= at[:-1]).tolist():
         doubtful[max(0, each - TUNING.min_arrivals) : each + TUNING.min_arrivals + 2] = True
     rising = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
     near[index[~rising]] = False
     index, at, doubtful = index[rising], at[rising], doubtful[rising]
     lost = np.diff(at) - np.diff(index)  # numbers without a sample between neighbouring arrivals that are near
+    # More samples than numbers: one of them is a repeated one, or one of the two arrivals is late by nearly a period.
+    doubtful |= np.append(lost < 0, False) | np.append(False, lost < 0)
 
     rest = np.flatnonzero(~near)
     right = np.searchsorted(index, rest)
