@@ -46,9 +46,15 @@ class UnexplainedLatency(NamedTuple):
     unseen: np.ndarray
 
 
-def _pieces(first: float, last: float, block: float) -> np.ndarray:
-    """Knots from the first to the last of a segment, a whole number of pieces in each third of it, f8 (knot,)."""
-    return np.linspace(first, last, 3 * max(1, round((last - first) / block)) + 1)
+def _pieces(first: float, last: float, block: float, count: int) -> np.ndarray:
+    """Knots from the first to the last of a segment, a whole number of pieces in each third of it, f8 (knot,).
+
+    A latency may begin to grow within a third: a short one has three pieces where so many of `count` arrivals show
+    their rates.
+    """
+    blocks = round((last - first) / block)
+    each = blocks if blocks > 1 else max(1, min(3, count // (9 * TUNING.min_arrivals)))
+    return np.linspace(first, last, 3 * each + 1)
 
 
 def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
@@ -61,20 +67,21 @@ def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
     if known.sum() < 3 * TUNING.min_arrivals:  # fewer show no rate of a third
         return np.zeros(len(ts))
     number = segment.number[known]
-    knots = _pieces(number[0], number[-1], block / segment.period)
+    knots = _pieces(number[0], number[-1], block / segment.period, len(number))
     values = lower_envelope(number, ts[known] - ts[0] - number * segment.period, knots, np.inf)
     return np.interp(segment.number, knots, values)
 
 
 def _beyond_drift(knots: np.ndarray, latency: np.ndarray) -> np.ndarray:
     """What no drift explains of a latency, f8 (3, knot) seconds, if the rate of the sensor is that of the first, middle
-    or last third of its segment: nobody knows in which of them the latency is constant.
+    or last third of its segment, the median of its pieces: nobody knows in which of them the latency is constant.
 
     Args:
         knots: f8 (knot,), seconds, of `_pieces`; latency: f8 (knot,), seconds.
     """
-    third, drift = len(knots) // 3, DRIFT * (knots[1] - knots[0])
-    change = np.diff(latency) - np.diff(latency[::third])[:, None] / third
+    drift = DRIFT * (knots[1] - knots[0])
+    own = np.array([np.median(each) for each in np.split(np.diff(latency), 3)])
+    change = np.diff(latency) - own[:, None]
     return np.cumsum(np.pad(change - np.clip(change, -drift, drift), ((0, 0), (1, 0))), axis=1)
 
 
@@ -156,7 +163,7 @@ def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLat
     smallest = np.full((3, own.restarts[-1] + 2), np.inf)  # the last one at an end that is not known
     for start, stop in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(own.segment))).tolist(), len(latency)]):
         at, group = own.at[start:stop], own.restarts[start]
-        knots = _pieces(at[0], at[-1], block)
+        knots = _pieces(at[0], at[-1], block, len(at))
         grown = _beyond_drift(knots, np.interp(knots, at, latency[start:stop]))
         grown += (end + (latency[start] - latency[start - 1] if start else 0.0))[:, None]
         smallest[:, group] = np.minimum(smallest[:, group], grown.min(axis=1))
