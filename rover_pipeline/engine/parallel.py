@@ -20,7 +20,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -141,23 +142,44 @@ class Processes:
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
         compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
-        try:
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
-                # Forks now, while this process has one thread: a lock that another thread holds would stay locked for
-                # ever.
-                self._pool.submit(os.getpid).result()
-            pool, task = self._pool, _Guarded(function)
+        with _explained():
+            pool, task = self._forked(), _Guarded(function)
             for result in _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count):
                 yield unwrapped(result)
-        except BrokenProcessPool as error:
-            raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
+
+    def begin(self, function: Callable[[T], R], item: T) -> Callable[[], R]:
+        """Have a process work on one item, while this one goes on. What is returned waits for the result, or raises its
+        error."""
+        if self.count == 1:
+            return partial(function, item)
+        future = self._forked().submit(_Guarded(function), item)
+
+        def result() -> R:
+            with _explained():
+                return unwrapped(future.result())
+
+        return result
+
+    def _forked(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
+            # Forks now, while this process has one thread: a lock that another thread holds would stay locked for ever.
+            self._pool.submit(os.getpid).result()
+        return self._pool
 
     def close(self) -> None:
         """Ends the processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
 
 
 class OnThread(Generic[T, R]):

@@ -158,6 +158,8 @@ class Run:
         conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
             `step`.
         threads: that its job uses at most.
+        part: option that says how many seconds of a recording one thread works on; "" = ranges of frames. A recording
+            of one part is given one thread, so that other steps run beside it.
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
@@ -175,6 +177,7 @@ class Run:
     prepare: str | Callable[..., Any] | None = None
     conclude: str | Callable[..., Inspection] | None = None
     threads: int = 4
+    part: str = ""
     cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False

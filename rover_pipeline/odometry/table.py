@@ -46,6 +46,7 @@ STEPS = (
         run=Run(
             recording=True,
             first=True,
+            part="segment",
             beside=("lidar", "imu"),
             sidecars=("lidars.json",),
             cost=Rate(("lidar",), 100, 0.002, 900),

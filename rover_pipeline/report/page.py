@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from rover_pipeline.draw.charts import path
 from rover_pipeline.draw.scales import colourise
+from rover_pipeline.engine.parallel import Processes
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
@@ -20,7 +22,7 @@ from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
 from rover_pipeline.report.frames import draw_instants, draw_overlays
 from rover_pipeline.report.read import motion, processing, sensors
-from rover_pipeline.report.read.contents import contradicted, look_into, read_mounts
+from rover_pipeline.report.read.contents import MountsFound, contradicted, look_into, read_mounts
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import is_simulated, read_sensors, read_sidecar
@@ -35,20 +37,21 @@ _MAP = "_map"
 def summarise(path: Path, options: PageOptions) -> Summary:
     """The figures of the page of a trace, and the verdict, without the page."""
     contents = Contents(Trace(require_trace(path)))
-    return _summarise(contents, options, lambda: _check_lines(contents))
+    return _summarise(contents, options, lambda: _check_lines(contents), lambda: read_mounts(contents.trace.path))
 
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes.
 
     Args:
-        threads: that decode the samples which nobody has looked at.
+        threads: that decode the samples which nobody has looked at; with more than one, a process tests the mounts.
     """
     contents = Contents(Trace(require_trace(path)))
-    with ThreadPoolExecutor(1) as pool:  # what decodes leaves the interpreter to what draws
-        checked = pool.submit(_check_lines, contents, threads)
+    with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:
+        mounts = processes.begin(read_mounts, contents.trace.path)
+        checked = pool.submit(_check_lines, contents, threads)  # what decodes leaves the interpreter to what draws
         drawn = _drawn(contents, options)
-        summary = _summarise(contents, options, checked.result)
+        summary = _summarise(contents, options, checked.result, mounts)
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     drawn |= {
         "summary": summary,
@@ -104,15 +107,17 @@ class Contents:
         self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
 
-def _summarise(contents: Contents, options: PageOptions, checked: Callable[[], list[str]]) -> Summary:
-    """Judge a trace; `checked` gives what `check` finds."""
+def _summarise(
+    contents: Contents, options: PageOptions, checked: Callable[[], list[str]], shown: Callable[[], MountsFound]
+) -> Summary:
+    """Judge a trace; `checked` gives what `check` finds, and `shown` what the recording shows of the mounts."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
     radar_speed, sidecar = None, read_sidecar(trace.path, contents.radar) if contents.radar in records else {}
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
-    compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), read_mounts(trace.path)
+    compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), shown()
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],

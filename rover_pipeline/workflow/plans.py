@@ -9,12 +9,15 @@ and job; `engine/plan.py` has what a job does with the plan. The plan is written
 from __future__ import annotations
 
 import functools
+import math
 import os
 import secrets
 import shutil
+import struct
+import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +26,9 @@ from typing import Any
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import SMALL, Rate, Run, Step
 from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import made_by
@@ -33,6 +38,8 @@ from rover_pipeline.workflow.stamps import made_by
 # The rates of the table of steps are estimates: a cluster's jobs ask for several times as much, and more when they are
 # retried.
 
+#: A time stamp, s. Layout.
+_TIME = struct.Struct("<d")
 #: Seconds that every step takes to start and to be planned. Schedule.
 _START_S = 2.0
 #: Memory of Snakemake beside the steps, MB, and what an estimate is multiplied with. Schedule.
@@ -96,6 +103,17 @@ def rate_of(step: Step) -> Rate:
     if step.run.cost is None and step.sensor in TABLE:
         raise ConfigError(f"step {step.sensor}: its entry of the table declares no cost")
     return step.run.cost or SMALL
+
+
+def _length_s(source: Path, sensors: Iterable[str]) -> float:
+    """Seconds from the first to the last sample of the longest of some sensors; infinity where no time can be read."""
+    lengths = []
+    for sensor in sensors:
+        with suppress(OSError, struct.error, FormatError), opened_file(source / sensor / TS) as file:
+            (first,) = _TIME.unpack(file.read(_TIME.size))
+            file.seek(-_TIME.size, os.SEEK_END)
+            lengths.append(_TIME.unpack(file.read(_TIME.size))[0] - first)
+    return max((each for each in lengths if math.isfinite(each)), default=math.inf)
 
 
 def _size(folder: Path) -> int:
@@ -221,9 +239,12 @@ class Plans:
         flow, sensor = self.flow, f"_{getattr(wildcards, 'product', '')}"
         step = flow.steps.get(sensor)
         run = step.run if step else Run()  # a dataset is made by no step
+        results = flow.results(wildcards.trace) if step else None
+        if step and results and run.part and run.cost:
+            parts = _length_s(flow.source(results), run.cost.sensors) / flow.request(step, sensor)["options"][run.part]
+            run = replace(run, threads=max(1, round(min(run.threads, parts))))
         if cores is None:
             return run.threads
-        results = flow.results(wildcards.trace) if step else None
         if flow.config.traces is None or (results and self._is_brief(sensor, results)):
             return 1  # seconds of data
         if run.first:
@@ -238,8 +259,12 @@ class Plans:
         return max(1, min(run.threads, cores if alone else cores // 2))
 
     def finish(self) -> None:
-        """Remove what only this run needed."""
+        """Remove what only this run needed, and end its timers."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        for thread in threading.enumerate():
+            # Snakemake's timers wake its scheduler, which has ended. They would keep the process for another second.
+            if isinstance(thread, threading.Timer):
+                thread.cancel()
 
 
 def _is_ours(step: Step) -> bool:

@@ -198,6 +198,25 @@ def test_a_process_that_is_killed_while_it_waits_ends_the_next_work_with_an_erro
     wait_until(lambda: not any(is_alive(pid) for pid in children))
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_item_is_worked_on_beside_this_process_and_its_error_comes_out_when_it_is_due(
+    count: int, tmp_path: Path
+) -> None:
+    with closing(Processes(count)) as processes:
+        start, pid = processes.begin(Marked(tmp_path), (3, 4))()
+        spoilt = processes.begin(Marked(tmp_path, _spoil), (3, 4))
+        with pytest.raises(SampleError, match="iq: sample 3 is bad"):
+            spoilt()
+    assert start == 3 and (pid == os.getpid()) == (count == 1)
+
+
+def test_a_process_that_is_killed_at_its_one_item_is_an_error_when_the_result_is_due(tmp_path: Path) -> None:
+    with closing(Processes(2)) as processes:
+        result = processes.begin(Marked(tmp_path, _kill), (3, 4))
+        with pytest.raises(RoverError, match=r"was killed; is there too little memory\?"):
+            result()
+
+
 def test_processes_that_are_killed_as_soon_as_they_begin_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rover_pipeline.engine.parallel._begin_worker", _kill)
     with closing(Processes(2)) as processes, pytest.raises(RoverError, match="was killed"):

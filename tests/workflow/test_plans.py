@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.workflow import plans
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.plans import Plans
 from tests.kit import STAMP, small_trace
@@ -286,9 +288,10 @@ def test_what_begins_together_shares_the_processors_and_what_runs_alone_has_all(
     (tmp_path / "sitecustomize.py").write_text("from rover_pipeline.workflow import plans\nplans._SHORT_S = 0.0\n")
     path = f"{tmp_path}:{Path(__file__).parents[2]}"
 
-    def threads(outputs: str) -> dict[str, str]:
+    def threads(outputs: str, **options: object) -> dict[str, str]:
         asked = ["--dry-run", "--printshellcmds", "--quiet", "host", "--cores", "2"]
-        shown = snakemake(tmp_path, trace, *asked, config={"outputs": outputs}, env={"PYTHONPATH": path})
+        config = {"outputs": outputs, **options}
+        shown = snakemake(tmp_path, trace, *asked, config=config, env={"PYTHONPATH": path})
         assert shown.returncode == 0, shown.stderr
         told = re.findall(r"^rule (\w+):$|--threads (\d+)", shown.stdout, re.M)
         return {rule: number for (rule, _), (_, number) in itertools.pairwise(told) if rule and number}
@@ -297,3 +300,22 @@ def test_what_begins_together_shares_the_processors_and_what_runs_alone_has_all(
     assert [all_of_them[rule] for rule in ("radar_points", "map", "lidar_image", "report")] == ["1", "1", "2", "2"]
     assert threads("radar_points,radar_range_doppler")["radar_points"] == "2"
     assert threads("map")["map"] == "2"
+    assert all_of_them["odom"] == "1", "a minute is one part, beside which others are made"
+    assert threads("map", odometry={"segment": 0.1, "overlap": 0.02})["odom"] == "2"
+
+
+def test_the_length_of_a_recording_is_that_of_its_longest_sensor_or_not_known(tmp_path: Path) -> None:
+    for name, ts in (("lidar", [5.0, 6.0, 65.0]), ("imu", [5.0]), ("radar", []), ("gps", [5.0, np.nan])):
+        (tmp_path / name).mkdir()
+        np.array(ts, "<f8").tofile(tmp_path / name / "ts")
+    assert plans._length_s(tmp_path, ["lidar", "imu", "camera", "radar", "gps"]) == 60
+    assert plans._length_s(tmp_path, ["imu"]) == 0
+    assert [plans._length_s(tmp_path, [name]) for name in ("radar", "camera", "gps")] == [np.inf] * 3
+
+
+def test_the_end_of_a_run_waits_for_no_timer(tmp_path: Path) -> None:
+    timer = threading.Timer(600, lambda: None)
+    timer.start()
+    Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False).finish()
+    timer.join(10)
+    assert not timer.is_alive()

@@ -135,7 +135,11 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
 )
 
 
-def read_mounts(trace: Path) -> tuple[list[MountSummary], list[tuple[str, str]], dict[str, str]]:
+#: What `read_mounts` returns.
+MountsFound = tuple[list[MountSummary], list[tuple[str, str]], dict[str, str]]
+
+
+def read_mounts(trace: Path) -> MountsFound:
     """Mounts that the recording shows; the sensors whose declared mount contradicts it, and by how much; and of each
     sensor with a declared mount how far that was tested."""
     found: list[MountSummary] = []
