@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,23 @@ def seconds(timed: list[Any]) -> np.ndarray:
 
 def valid_samples(sensor: str) -> np.ndarray:
     return np.array([i for i in range(FRAMES) if i not in INVALID.get(sensor, ())])
+
+
+def test_the_bar_counts_the_sensors_of_the_recording_up_to_its_end(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars = []
+
+    @contextmanager
+    def shown(label: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
+        done: list[int] = []
+        yield done.append
+        bars.append((label, unit, total, sum(done)))
+
+    monkeypatch.setattr("rover_pipeline.export.rrd.progress", shown)
+    write(trace, tmp_path / "out.rrd", ExportOptions())
+    ((label, unit, total, done),) = bars
+    assert label == "export rrd trace" and unit == "sensor" and done == total > 1
 
 
 def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tmp_path: Path) -> None:
