@@ -97,6 +97,9 @@ def step(
             constants=more.get("constants", ()),
             once=bool(more.get("recording") or more.get("products")),
         )
+        known = parameters["options"].annotation.model_fields if "options" in parameters else {}
+        if (part := more.get("part")) and part not in known:
+            raise ConfigError(f"step {name}: part={part!r} is none of its options; {did_you_mean(part, known)}")
         grouped = {
             word: group(**{each: more.pop(each) for each in words[word] & more.keys()})
             for word, group in groups.items()

@@ -176,6 +176,7 @@ class Processes:
 
 @contextmanager
 def _explained() -> Iterator[None]:
+    """That a process was killed is an error that says what may be the cause."""
     try:
         yield
     except BrokenProcessPool as error:

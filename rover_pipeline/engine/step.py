@@ -158,8 +158,9 @@ class Run:
         conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
             `step`.
         threads: that its job uses at most.
-        part: option that says how many seconds of a recording one thread works on; "" = ranges of frames. A recording
-            of one part is given one thread, so that other steps run beside it.
+        part: option, a positive number, that says how many seconds of a recording one thread works on; "" = ranges of
+            frames. A recording of one part is given one thread, so that other steps run beside it. Its length is that
+            of the sensors of `cost`.
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.

@@ -48,6 +48,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
     """
     contents = Contents(Trace(require_trace(path)))
     with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:
+        # Before any thread starts, because the process is forked.
         mounts = processes.begin(read_mounts, contents.trace.path)
         checked = pool.submit(_check_lines, contents, threads)  # what decodes leaves the interpreter to what draws
         drawn = _drawn(contents, options)
@@ -108,16 +109,16 @@ class Contents:
 
 
 def _summarise(
-    contents: Contents, options: PageOptions, checked: Callable[[], list[str]], shown: Callable[[], MountsFound]
+    contents: Contents, options: PageOptions, checked: Callable[[], list[str]], found: Callable[[], MountsFound]
 ) -> Summary:
-    """Judge a trace; `checked` gives what `check` finds, and `shown` what the recording shows of the mounts."""
+    """Judge a trace; `checked` gives what `check` finds, and `found` what the recording shows of the mounts."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
     radar_speed, sidecar = None, read_sidecar(trace.path, contents.radar) if contents.radar in records else {}
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
-    compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), shown()
+    compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), found()
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],

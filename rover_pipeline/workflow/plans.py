@@ -240,8 +240,10 @@ class Plans:
         step = flow.steps.get(sensor)
         run = step.run if step else Run()  # a dataset is made by no step
         results = flow.results(wildcards.trace) if step else None
-        if step and results and run.part and run.cost:
-            parts = _length_s(flow.source(results), run.cost.sensors) / flow.request(step, sensor)["options"][run.part]
+        if step and results and run.part:
+            # As many threads as the recording has parts: more of them would wait.
+            sensors = rate_of(flow.step_of(sensor, results)).sensors
+            parts = _length_s(flow.source(results), sensors) / flow.request(step, sensor)["options"][run.part]
             run = replace(run, threads=max(1, round(min(run.threads, parts))))
         if cores is None:
             return run.threads
@@ -259,12 +261,14 @@ class Plans:
         return max(1, min(run.threads, cores if alone else cores // 2))
 
     def finish(self) -> None:
-        """Remove what only this run needed, and end its timers."""
+        """Remove what only this run needed, and end the timers of Snakemake's scheduler."""
         shutil.rmtree(self.folder, ignore_errors=True)
         for thread in threading.enumerate():
-            # Snakemake's timers wake its scheduler, which has ended. They would keep the process for another second.
+            # They wake the scheduler, which has ended, and would keep the process for another second.
             if isinstance(thread, threading.Timer):
-                thread.cancel()
+                owner = getattr(thread.function, "__module__", None) or ""
+                if owner.startswith("snakemake.scheduling."):
+                    thread.cancel()
 
 
 def _is_ours(step: Step) -> bool:

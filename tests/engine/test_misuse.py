@@ -54,6 +54,7 @@ def at_once(recording: Recording, iq: np.ndarray) -> np.ndarray:
             r"`recording=True` or `products`, and needs an argument `recording`",
         ),
         (power, {"inputs": IQ, "products": {"a.txt": "A."}}, r"needs an argument `recording`"),
+        (power, {"inputs": IQ, "part": "seconds"}, r"part='seconds' is none of its options"),
         (at_once, {"inputs": IQ, "recording": True}, r"'iq' .* is read by `recording\.read`"),
     ],
 )

@@ -28,6 +28,7 @@ from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow import plans
 from rover_pipeline.workflow.flow import Flow
@@ -48,6 +49,20 @@ def preadv(descriptor, buffers, offset, *rest):
         os.write(_log, f"{count}\\n".encode())
     return count
 os.preadv = preadv
+"""
+#: Writes how each timer of Snakemake's scheduler ended.
+TIMERS = """
+import os, threading
+_run = threading.Timer.run
+def run(self):
+    _run(self)
+    if self.interval >= 1 and self.function.__module__.startswith("snakemake."):
+        with open(os.environ["TIMERS_LOG"], "a") as log:
+            log.write("cancelled " if self.cancelled else "waited ")
+def cancel(self):
+    self.cancelled = True
+    self.finished.set()
+threading.Timer.run, threading.Timer.cancel, threading.Timer.cancelled = run, cancel, False
 """
 
 
@@ -301,21 +316,48 @@ def test_what_begins_together_shares_the_processors_and_what_runs_alone_has_all(
     assert threads("radar_points,radar_range_doppler")["radar_points"] == "2"
     assert threads("map")["map"] == "2"
     assert all_of_them["odom"] == "1", "a minute is one part, beside which others are made"
-    assert threads("map", odometry={"segment": 0.1, "overlap": 0.02})["odom"] == "2"
+    parts = {"segment": 0.1, "overlap": 0.02}
+    assert threads("map", odometry=parts)["odom"] == "2"
+    shutil.move(trace / "lidar", trace / "roof")
+    shutil.move(trace / "roof" / "lidar.json", trace / "roof" / "roof.json")
+    (trace / CONFIG).write_text("roof: {type: lidar}\nradar: {type: radar}\n")
+    assert threads("odom")["odom"] == "1", "whatever the lidar is called"
 
 
 def test_the_length_of_a_recording_is_that_of_its_longest_sensor_or_not_known(tmp_path: Path) -> None:
     for name, ts in (("lidar", [5.0, 6.0, 65.0]), ("imu", [5.0]), ("radar", []), ("gps", [5.0, np.nan])):
         (tmp_path / name).mkdir()
         np.array(ts, "<f8").tofile(tmp_path / name / "ts")
+    for name in ("pipe", "device", "folder", "cut"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "pipe" / "ts")
+    (tmp_path / "device" / "ts").symlink_to("/dev/zero")
+    (tmp_path / "folder" / "ts").mkdir()
+    (tmp_path / "cut" / "ts").write_bytes(bytes(7))
     assert plans._length_s(tmp_path, ["lidar", "imu", "camera", "radar", "gps"]) == 60
     assert plans._length_s(tmp_path, ["imu"]) == 0
-    assert [plans._length_s(tmp_path, [name]) for name in ("radar", "camera", "gps")] == [np.inf] * 3
+    for name in ("radar", "camera", "gps", "pipe", "device", "folder", "cut"):
+        assert plans._length_s(tmp_path, [name]) == np.inf, name
 
 
-def test_the_end_of_a_run_waits_for_no_timer(tmp_path: Path) -> None:
-    timer = threading.Timer(600, lambda: None)
-    timer.start()
+def test_the_end_of_a_run_ends_the_timers_of_the_scheduler_and_no_others(tmp_path: Path) -> None:
+    def of_the_scheduler() -> None: ...
+
+    of_the_scheduler.__module__ = "snakemake.scheduling.job_scheduler"
+    timers = [threading.Timer(600, function) for function in (of_the_scheduler, [].clear)]
+    for each in timers:
+        each.daemon = True  # or a failure of this test would wait for them
+        each.start()
     Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False).finish()
-    timer.join(10)
-    assert not timer.is_alive()
+    timers[0].join(10)
+    assert [each.is_alive() for each in timers] == [False, True]
+    timers[1].cancel()
+
+
+@pytest.mark.system
+def test_a_run_leaves_no_timer_for_which_its_process_would_wait(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(TIMERS)
+    env = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "TIMERS_LOG": str(tmp_path / "log")}
+    done = snakemake(tmp_path, small_trace(tmp_path / "rec", sensors=["imu"]), config={"outputs": "imu_times"}, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "log").read_text().split()[-1] == "cancelled"
