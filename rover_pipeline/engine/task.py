@@ -131,7 +131,8 @@ class FrameTask:
             note_place()
 
     def _location(self, start: int, stop: int) -> str:
-        return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"
+        frames = f"samples {start} to {stop - 1}" if stop > start else ""
+        return ": ".join(filter(None, (self.inputs.paths, frames, self.step.name)))
 
     def output(self, name: str) -> Output | None:
         """The declaration of a channel; None when it is not declared."""

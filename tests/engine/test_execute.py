@@ -373,6 +373,15 @@ def test_options_of_a_step_are_checked_before_anything_is_made(options: dict[str
     assert not (trace / "_toy").exists()
 
 
+def test_an_error_of_a_step_without_frames_names_no_samples(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> dict[str, bytes]:
+        raise RoverError("a process was killed")
+
+    monkeypatch.setattr("rover_pipeline.report.steps.report_files", fails)
+    with pytest.raises(RoverError, match=r"^rover_pipeline\.report\.steps:report: a process was killed$"):
+        run_step(find_step("_report"), trace, "_report", Request({}))
+
+
 def test_sensors_of_unequal_times_are_an_error_that_names_them(trace: Path) -> None:
     ts = Sensor(trace / "lidar").times(FRAMES)
     (ts + 1e-6).tofile(trace / "lidar" / "ts")
