@@ -8,7 +8,7 @@ trajectory stays). The correction is estimated once, so its error is common to a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,8 +32,8 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
-#: Stretches of a recording by which a mount is estimated, and sweeps of each, of which every other one has a neighbour
-#: that is not used. Schedule.
+#: Stretches of a recording by which a mount is estimated, which is the number of parts of a sweep by direction and by
+#: distance as well; and sweeps of each, of which every other one has a neighbour that is not used. Schedule.
 _STRETCHES, _SWEEPS = 12, 8
 #: Largest distances of points from the map in turn, m, steps with each, and the squared size of a step, in standard
 #: deviations, that is the last one. Schedule.
@@ -187,29 +187,27 @@ def estimate_mount(other: OtherLidar, trajectory: SplineTrajectory, main: SweepR
     """Where another lidar is by its points on the map of the main one, whose trajectory is known.
 
     Short stretches of the recording, spread over it, have a map each, so that memory does not grow with the recording.
+    Errors of points are not independent, so how much groups of points differ shows what remains (sandwich estimator;
+    P. J. Huber, 1967).
     """
     stretches = list(_stretches(other, trajectory, main))
     declared, mount, inliers, covariance = other.mount, other.mount, 0.0, prior_covariance(other.mount)
     prior = inv(covariance)
     for gate in _GATES:
         for _ in range(_STEPS):
-            moved, later = other.at(mount, main), mount.time_offset - declared.time_offset
-            information, right, points, on_map = np.zeros((7, 7)), np.zeros((len(stretches), 7)), 0.0, 0.0
-            for n, (sweeps, surfels) in enumerate(stretches):
-                for sweep in sweeps:
-                    sweep = sweep._replace(times=sweep.times + later)
-                    matrix, wanted, statistics = _equations(moved, sweep, trajectory, surfels, gate)
-                    information, points, on_map = information + matrix, points + statistics[0], on_map + statistics[1]
-                    right[n] += wanted
+            moved, information, right, points, on_map = other.at(mount, main), np.zeros((7, 7)), np.zeros(7), 0.0, 0.0
+            for _, sweep, surfels in _later(stretches, mount.time_offset - declared.time_offset):
+                matrix, wanted, statistics = _equations(moved, sweep, trajectory, surfels, gate)
+                information, points, on_map = information + matrix, points + statistics[0], on_map + statistics[1]
+                right += wanted.sum(0)
             inliers = on_map / max(points, 1.0)
-            step = solve(information + prior, right.sum(0) + matmul(prior, difference(mount, declared)))
+            step = solve(information + prior, right + matmul(prior, difference(mount, declared)))
             mount = changed(mount, step)
             if matmul(step, information + prior, step) < _SETTLED:
                 break
-    # Errors of points are not independent: how much stretches differ shows what remains (sandwich estimator;
-    # P. J. Huber, 1967).
-    spread, back = right - right.mean(0), inv(information + prior)
-    found = back + matmul(back, spread.T, spread, back) * len(stretches) / max(len(stretches) - 1, 1)
+    back = inv(information + prior)
+    late = _later(stretches, mount.time_offset - declared.time_offset)
+    found = back + matmul(back, _common_errors(other.at(mount, main), late, trajectory, len(stretches)), back)
     return MountFit(declared, MountEstimate(mount, found, covariance), inliers)
 
 
@@ -230,10 +228,44 @@ def _stretches(
             )
 
 
+def _later(stretches: Sequence[tuple[list[Sweep], SurfelMap]], delay: float) -> Iterator[tuple[int, Sweep, SurfelMap]]:
+    """The sweeps of some stretches, s later, each with the number and the map of its stretch."""
+    for number, (sweeps, surfels) in enumerate(stretches):
+        for sweep in sweeps:
+            yield number, sweep._replace(times=sweep.times + delay), surfels
+
+
+def _common_errors(
+    other: OtherLidar, sweeps: Iterable[tuple[int, Sweep, SurfelMap]], trajectory: SplineTrajectory, stretches: int
+) -> np.ndarray:
+    """Covariance of the right side of the equations by the errors that many points have in common, f8 (7, 7).
+
+    Points of one stretch of the recording have an error in common (of the trajectory and of the place), points in one
+    direction another one (of the surfaces beside the rig), and points at one distance a third one (of ranges, of beams,
+    and of surfaces that are seen at that angle). So the covariances of the three add up; each is estimated from how
+    much the right sides of its groups differ.
+    """
+    groups = [np.zeros((count, 7)) for count in (stretches, _STRETCHES, _STRETCHES)]
+    for number, sweep, surfels in sweeps:
+        of_distance = np.argsort(np.argsort(np.linalg.norm(sweep.points, axis=1), kind="stable"))
+        of_distance = of_distance * _STRETCHES // max(len(of_distance), 1)
+        of_direction = np.arange(len(sweep.times)) * _STRETCHES // max(len(sweep.times), 1)
+        for ring in range(_STRETCHES):
+            chosen = of_distance == ring
+            part = sweep._replace(points=sweep.points[chosen], column=sweep.column[chosen])
+            _, right, _ = _equations(other, part, trajectory, surfels, GATE)
+            groups[0][number] += right.sum(0)
+            np.add.at(groups[1], of_direction, right)
+            groups[2][ring] += right.sum(0)
+    differences = [right - right.mean(0) for right in groups]
+    return np.sum([matmul(each.T, each) * len(each) / max(len(each) - 1, 1) for each in differences], axis=0)
+
+
 def _equations(
     other: OtherLidar, sweep: Sweep, trajectory: SplineTrajectory, surfels: SurfelMap, gate: float
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-    """Normal equations of a correction of the mount, f8 (7, 7), (7,), and numbers of points and of those on the map."""
+    """Normal equations of a correction of the mount: the matrix, f8 (7, 7), and the right side of each column, f8
+    (C, 7); and numbers of points and of those on the map."""
     state = trajectory.at(sweep.times)
     pos, rot = other.on_rig(state.pos, state.rot, sweep.times)
     noise = other.reader.options.range_noise
@@ -244,5 +276,5 @@ def _equations(
     by[:, :3, 6] = state.vel + np.einsum("nij,nj->ni", state.rot, np.cross(state.avel, other.mount.translation))
     by[:, 3:, 6] = matmul(state.avel, other.mount.rotation)
     back = np.swapaxes(by, 1, 2)
-    wanted = matmul(back, right[..., None])[..., 0].sum(0)
+    wanted = matmul(back, right[..., None])[..., 0]
     return matmul(back, matrix, by).sum(0), wanted, (statistics.points, statistics.inliers)
