@@ -243,12 +243,12 @@ def _common_errors(
     Points of one stretch of the recording have an error in common (of the trajectory and of the place), points in one
     direction another one (of the surfaces beside the rig), and points at one distance a third one (of ranges, of beams,
     and of surfaces that are seen at that angle). So the covariances of the three add up; each is estimated from how
-    much the right sides of its groups differ.
+    much the right sides of its groups differ. And all ranges may be too long by as much as the noise of one.
     """
-    groups = [np.zeros((count, 7)) for count in (stretches, _STRETCHES, _STRETCHES)]
+    groups, longer = [np.zeros((count, 7)) for count in (stretches, _STRETCHES, _STRETCHES)], np.zeros(7)
     for number, sweep, surfels in sweeps:
-        of_distance = np.argsort(np.argsort(np.linalg.norm(sweep.points, axis=1), kind="stable"))
-        of_distance = of_distance * _STRETCHES // max(len(of_distance), 1)
+        distance = np.linalg.norm(sweep.points, axis=1)
+        of_distance = np.argsort(np.argsort(distance, kind="stable")) * _STRETCHES // max(len(distance), 1)
         of_direction = np.arange(len(sweep.times)) * _STRETCHES // max(len(sweep.times), 1)
         for ring in range(_STRETCHES):
             chosen = of_distance == ring
@@ -257,8 +257,13 @@ def _common_errors(
             groups[0][number] += right.sum(0)
             np.add.at(groups[1], of_direction, right)
             groups[2][ring] += right.sum(0)
+        farther = 1 + other.reader.options.range_noise / np.maximum(distance[:, None], 1e-3)
+        moved = sweep._replace(points=(sweep.points * farther).astype("f4"))
+        longer += _equations(other, moved, trajectory, surfels, GATE)[1].sum(0)
     differences = [right - right.mean(0) for right in groups]
-    return np.sum([matmul(each.T, each) * len(each) / max(len(each) - 1, 1) for each in differences], axis=0)
+    covariances = [matmul(each.T, each) * len(each) / max(len(each) - 1, 1) for each in differences]
+    longer -= groups[2].sum(0)
+    return np.sum(covariances, axis=0) + np.outer(longer, longer)
 
 
 def _equations(
