@@ -9,11 +9,15 @@ with one component of one sensor declared 1 degree, 5 cm or 20 ms off. A line fo
     a sign for each of roll, pitch, yaw, x, y, z, time: `+` found, with the right sign and size; `X` found, and another
             component is named, or with a wrong size; `o` observed (± its deviation), and not found; `.` not observed
     !       the page has a false finding, or would have one if the estimate were adopted
+
+With `--keep FOLDER` the recordings and what became of them stay there, and are used again. `--record` writes the
+figures of all of them into the file of results.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -28,6 +32,7 @@ import numpy as np
 import yaml
 from scipy.spatial.transform import Rotation
 
+from benchmarks import results as figures
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META
@@ -67,6 +72,7 @@ class Tried(NamedTuple):
         squares: of the errors in the stated covariance, and degrees of freedom; wide: the same of all components from
             a start that is drawn.
         marks: a sign for each component that was declared wrongly.
+        errors: of the components of the right mount, rad, m and s; None = not observed.
     """
 
     type: str
@@ -74,6 +80,7 @@ class Tried(NamedTuple):
     squares: tuple[float, int]
     wide: tuple[float, int]
     marks: str
+    errors: tuple[float | None, ...]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -81,28 +88,56 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("names", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; all unless given")
     parser.add_argument("--count", type=int, default=4, help="recordings of each kind")
     parser.add_argument("--first", type=int, default=0, help="number of the first recording of each kind")
-    parser.add_argument("--keep", type=Path, help="a folder in which the recordings stay, and are used again")
+    parser.add_argument("--keep", type=Path, help="a folder in which all stays, and is used again")
+    parser.add_argument("--record", action="store_true", help="write the figures into the file of results")
     asked = parser.parse_args(argv)
     tried: list[Tried] = []
     for number in range(asked.first, asked.first + asked.count):
         for kind in asked.names or KINDS:
             with tempfile.TemporaryDirectory(prefix="mounts-") as scratch:
                 trace = (asked.keep or Path(scratch)) / f"{kind}-{number}"
-                begun = time.monotonic()
-                true = record(trace, kind, number)
-                for sensor, each, text in play(trace, true, np.random.default_rng([7, number])):
-                    tried.append(each)
-                    print(f"{kind} {number} {sensor}: {text}", flush=True)
-                print(f"{kind} {number}: {time.monotonic() - begun:.0f} s", flush=True)
+                tried += _tried(trace, kind, number)
     print("\n| sensors | false | NEES | from a start that is drawn | " + " | ".join(COMPONENTS) + " |")
     for type in ESTIMATES:
         if some := [each for each in tried if each.type == type]:
-            signs = [" ".join(f"{sign}{column.count(sign)}" for sign in "+Xo." if sign in column)
-                     for column in ("".join(each.marks[i] for each in some) for i in range(7))]  # fmt: skip
+            columns = ["".join(each.marks[i] for each in some) for i in range(7)]
+            signs = [" ".join(f"{sign}{each.count(sign)}" for sign in "+Xo." if sign in each) for each in columns]
             false = sum(bool(each.false) for each in some)
             nees = [_mean([getattr(each, name) for each in some]) for name in ("squares", "wide")]
             print(f"| {len(some)} {type} | {false} | {' | '.join((*nees, *signs))} |")
+            if asked.record:
+                of = f"{len(some)} sensors of {asked.count} recordings each of {', '.join(asked.names or KINDS)}"
+                found = [f"{name} {each.count('+')} of {len(each.strip())}"
+                         for name, each in zip(COMPONENTS, columns, strict=True)]  # fmt: skip
+                figures.record(f"mounts/{type} false", f"{false} of {len(some)}", of=of)
+                figures.record(f"mounts/{type} NEES", nees[0], of=of)
+                figures.record(f"mounts/{type} found", ", ".join(found), of=of)
+                figures.record(f"mounts/{type} RMS", ", ".join(_rms(some)), of=of)
     sys.exit(any(each.false for each in tried))
+
+
+def _tried(trace: Path, kind: str, number: int) -> list[Tried]:
+    """What became of the sensors of a recording, now or before."""
+    known = trace.with_suffix(".json")
+    if known.exists():
+        return [Tried(**each) for each in json.loads(known.read_text())]
+    begun, tried = time.monotonic(), []
+    true = record(trace, kind, number)
+    for sensor, each, text in play(trace, true, np.random.default_rng([7, number])):
+        tried.append(each)
+        print(f"{kind} {number} {sensor}: {text}", flush=True)
+    print(f"{kind} {number}: {time.monotonic() - begun:.0f} s", flush=True)
+    known.write_text(json.dumps([each._asdict() for each in tried]))
+    return tried
+
+
+def _rms(some: Sequence[Tried]) -> list[str]:
+    """Root mean squares of the errors that are observed, for people."""
+    found = []
+    for i, (name, (unit, factor)) in enumerate(zip(COMPONENTS, UNITS, strict=True)):
+        errors = [error for each in some if (error := each.errors[i]) is not None]
+        found += [f"{name} {factor * np.sqrt(np.mean(np.square(errors))):.2g} {unit}"] if errors else []
+    return found
 
 
 def record(trace: Path, kind: str, number: int) -> dict[str, Mount]:
@@ -179,7 +214,9 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
         return
     for each in (each for each in shown_mounts(trace) if each.sensor in true):
         sensor, mount, found = each.sensor, true[each.sensor], each.estimate
-        squares, wide = _square(difference(mount, found.mount), found.covariance, found.observed), (0.0, 0)
+        error, wide = difference(mount, found.mount), (0.0, 0)
+        squares = _square(error, found.covariance, found.observed)
+        errors = tuple(float(one) if seen else None for one, seen in zip(error, found.observed, strict=True))
         off, notes = compare(mount, found), list(found.remarks)
         if false := said.get(sensor) or (f"not adopted, {off}" if off.is_wrong else ""):
             notes.insert(0, f"! {false}")
@@ -199,7 +236,7 @@ def play(trace: Path, true: dict[str, Mount], rng: np.random.Generator) -> Itera
         nees = f"NEES {_mean([squares])} of {squares[1]}" + (f", {_mean([wide])}" if wide[1] else "")
         yield (
             sensor,
-            Tried(each.type, false, squares, wide, marks),
+            Tried(each.type, false, squares, wide, marks, errors),
             f"{nees} {marks} {_sigma(found)} {'; '.join(notes)}",
         )
 
