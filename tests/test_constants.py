@@ -31,7 +31,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 30,
     "odometry": 70,
-    "radar": 46,
+    "radar": 40,
     "report": 11,
     "sync": 1,
     "validation": 7,

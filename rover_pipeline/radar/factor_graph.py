@@ -18,17 +18,22 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtrc, chdtri
 
-from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, MAX_SILENCE, Preintegrated, sampled
+from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
+from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.tuning import TUNING
 
+#: Minimum standard deviation of a velocity of the radar, m/s. It is known no better than the Doppler of a point can be:
+#: what limits that is the same in all points and frames.
+LEAST_ERROR = VelocitySection().least_error
 #: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
 #: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
-#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
+#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more: what is
+#: known so well is taken for known. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
 
 
@@ -126,7 +131,7 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + TUNING.min_velocity_sd**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + LEAST_ERROR**2), vectors)
     return measured, information
 
 
@@ -259,11 +264,12 @@ def _fill(
         corner[range(common.size), range(common.size)] += precision
         below[:] -= precision * common.ravel()
 
-    # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
-    known_first = np.diag(np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
+    # What is known of the first state: a tilt below half a turn, a speed below 1 km/s, and position and heading, which
+    # are the world's origin.
+    known_first = np.diag(np.repeat([np.pi, 1e3, _SMALL_STEP, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
     known_first[5, 5] = vertical**-2.0
     up = state.rot[0, 2]
-    known_first[:3, :3] += np.outer(up, up) / TUNING.gauge**2
+    known_first[:3, :3] += np.outer(up, up) / _SMALL_STEP**2
     turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
     right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
@@ -340,11 +346,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     before[:, 9:, 9:], after[:, 9:, 9:] = -np.eye(6), np.eye(6)
     cov = np.zeros((count, 15, 15))
     cov[:, :9, :9] = imu.cov
-    # While the IMU is silent, the rig may turn and accelerate.
-    silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
-    free = silent * [TUNING.silent_turn, TUNING.silent_acc, TUNING.silent_acc] * silent ** [0, 0, 1]
-    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, _ACC_WALK)) * seconds], axis=1)
-    cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
+    cov[:, range(9, 15), range(9, 15)] = np.repeat(np.square((TUNING.gyro_walk, _ACC_WALK)) * seconds, 3, axis=1)
     return residual, before, after, inv(cov)
 
 

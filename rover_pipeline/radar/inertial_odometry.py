@@ -28,7 +28,7 @@ from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import Common, RadarVelocities, Smoothed, smooth, without_prior
+from rover_pipeline.radar.factor_graph import LEAST_ERROR, Common, RadarVelocities, Smoothed, smooth, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
@@ -278,13 +278,16 @@ def estimate(
     nodes = _instants(radars)
     imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise), memory)
     force, rates = sampled(nodes, imu_ts, acc), sampled(nodes, imu_ts, avel)
-    near = acc[np.abs(imu_ts - ts[0]) <= TUNING.first_tilt_s]
-    up = near.mean(axis=0) if len(near) else np.array([0.0, 0.0, 1.0])
+    # While the IMU is silent, the rig turns and accelerates as it does at other times.
+    silent = imu.seconds[:, None] * (imu.longest > MAX_SILENCE)[:, None]
+    turning, speeding = (avel**2).mean(axis=0), acc.var(axis=0)
+    imu.cov[:, range(9), range(9)] += np.hstack([turning * silent**2, speeding * silent**2, speeding * silent**4])
+    # The mean force over the first interval is a first guess of the direction of up, which the iterations mend.
+    up = imu.vel[0]
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
-    if others:
-        # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
-        step = np.minimum(imu.longest, imu.seconds)
-        imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
+    # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
+    step = np.minimum(imu.longest, imu.seconds)
+    imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
     swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
     factors = [
         _as_factor(each, nodes, rates, mounts[1], swing, memory) for each, swing in zip(radars, swings, strict=True)
@@ -327,7 +330,7 @@ def _instants(radars: Sequence[Measured]) -> np.ndarray:
     """
     nodes = radars[0].ts
     for each in radars[1:]:
-        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < TUNING.min_velocity_sd / GRAVITY
+        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < LEAST_ERROR / GRAVITY
         nodes = np.union1d(nodes, each.ts[~near])
     return nodes
 
@@ -362,7 +365,7 @@ def _as_factor(
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
         known = radar.known & np.isfinite(cov).all(axis=(1, 2))
         values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, TUNING.min_velocity_sd**2)[:, None]
+        values = np.maximum(values, LEAST_ERROR**2)[:, None]
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)

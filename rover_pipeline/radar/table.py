@@ -247,7 +247,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=6,
+        version=7,
         sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,

@@ -114,19 +114,9 @@ class Tuning:
     # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
     #: Random walk of the gyroscope's bias, standard deviation after a second, rad/s. MEMS sensors that warm up.
     gyro_walk: float = 3e-4
-    #: Standard deviations of the gyroscope's bias, rad/s, and of the first tilt, rad; and of the first position and
-    #: heading, which are 0 by definition. The gyroscope's bias at rest has been removed before: one about the vertical
-    #: is not seen by the radar.
+    #: Standard deviation of the gyroscope's bias, rad/s. That at rest was removed before: one about the vertical is not
+    #: seen by the radar.
     gyro_bias: float = 0.003
-    first_tilt: float = 0.2
-    gauge: float = 1e-4
-    #: Minimum standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
-    min_velocity_sd: float = 0.01
-    #: Motion that is possible while the IMU is silent: turning, rad/s, and acceleration, m/s2, standard deviations.
-    silent_turn: float = 0.5
-    silent_acc: float = 2.0
-    #: Time of the accelerometer that gives the first tilt, s; an error of it is corrected later.
-    first_tilt_s: float = 1.0
     #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
     contradicted: float = 0.3
 

@@ -31,8 +31,10 @@ HAND_RADAR = Mount(
 HAND_IMU = Mount(np.zeros(3), np.eye(3))
 
 
-def walk(preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03) -> tuple[Estimate, np.ndarray, np.ndarray]:
-    """A simulated walk with noisy velocities of the radar and the simulator's IMU.
+def walk(
+    preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03, silence: float = 0.0
+) -> tuple[Estimate, np.ndarray, np.ndarray]:
+    """A walk with noisy velocities of the radar and the simulator's IMU, silent for `silence` s every five seconds.
 
     Returns:
         The estimate, and the true positions of the IMU, f8 (N, 3), and rotations of the rig, f8 (N, 3, 3).
@@ -51,9 +53,11 @@ def walk(preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03) -> 
     # The rig stands for the first second, from which `_imu_filtered` takes the bias of the gyroscope.
     unbiased = reading.avel - reading.avel[imu_ts < 0.95].mean(axis=0)
     acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, unbiased))
+    sent = (imu_ts % 5 < 4.5) | (imu_ts % 5 > 4.5 + silence)
     found = estimate(
-        ts, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS
-    )
+        ts, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts[sent], acc[sent], avel[sent],
+        (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS,
+    )  # fmt: skip
     return found, rig.mounted("imu").at(ts).pos, rig.motion.at(ts).rot
 
 
@@ -85,6 +89,17 @@ def test_the_covariance_says_how_far_the_estimate_is_off() -> None:
         error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
         squares.append(error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2)
     assert 0.1 < np.mean(squares) < 3.0
+
+
+@pytest.mark.parametrize("preset", ["indoor", "outdoor"])
+def test_while_the_imu_is_silent_the_rig_moves_as_it_does_at_other_times(preset: str) -> None:
+    found, pos, rot = walk(preset, 20.0, silence=0.4)
+    assert found.valid.all()
+    error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
+    assert np.linalg.norm(error) < 0.04 * way(pos)  # the heading after a silence in a turn
+    assert error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2 < 3
+    level = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", found.motion.rot[:, 2], rot[:, 2]), -1, 1)))
+    assert level.max() < 1.5
 
 
 def test_velocities_that_are_wrong_for_a_second_count_little() -> None:
