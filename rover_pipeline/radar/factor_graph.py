@@ -29,7 +29,7 @@ from rover_pipeline.radar.tuning import TUNING
 
 #: Minimum standard deviation of a velocity of the radar, m/s. It is known no better than the Doppler of a point can be:
 #: what limits that is the same in all points and frames.
-LEAST_ERROR = VelocitySection().least_error
+MIN_ERROR = VelocitySection().least_error
 #: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
 #: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
@@ -145,7 +145,7 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + LEAST_ERROR**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + MIN_ERROR**2), vectors)
     return measured, information
 
 

@@ -29,7 +29,7 @@ from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import LEAST_ERROR, Common, RadarVelocities, Smoothed, smooth, without_prior
+from rover_pipeline.radar.factor_graph import MIN_ERROR, Common, RadarVelocities, Smoothed, smooth, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
@@ -388,7 +388,7 @@ def _instants(radars: Sequence[Measured]) -> np.ndarray:
     """
     nodes = radars[0].ts
     for each in radars[1:]:
-        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < LEAST_ERROR / GRAVITY
+        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < MIN_ERROR / GRAVITY
         nodes = np.union1d(nodes, each.ts[~near])
     return nodes
 
@@ -428,7 +428,7 @@ def _as_factor(
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
         known = radar.known & np.isfinite(cov).all(axis=(1, 2))
         values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, LEAST_ERROR**2)[:, None]
+        values = np.maximum(values, MIN_ERROR**2)[:, None]
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
