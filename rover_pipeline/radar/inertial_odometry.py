@@ -312,7 +312,7 @@ def estimate(
             break
         step, wide = np.abs(found.common.errors[:, 4]).max(), late[1].max()
         late = np.array([late[0] + found.common.errors[:, 4], found.common.sigma[:, 4]])
-        if step < LEAST_ERROR / GRAVITY and wide < PRIOR_SIGMA[6]:
+        if step < MIN_ERROR / GRAVITY and wide < PRIOR_SIGMA[6]:
             break
     return found._replace(late=late)
 
