@@ -19,6 +19,7 @@ import numpy as np
 import rover_pipeline as rp
 from benchmarks.measure import print_versions
 from benchmarks.results import record
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.velocity import ego_velocity
 
@@ -50,6 +51,10 @@ def hand_carried(captures: Path, folder: Path) -> None:
     record("radar_odom/hand way", f"{way:.1f}", "m", of=of, world="real")
     record("radar_odom/hand end", f"{apart:.2f}", "m", of=of, world="real")
     record("radar_odom/hand share", f"{100 * apart / way:.1f}", "%", of=of, world="real")
+    provenance = read_provenance(folder / "hand" / "_radar_odom")
+    assert provenance is not None
+    late, deviation = (1e3 * provenance["measured"][f"added_to_times_{what}"] for what in ("s", "sd"))
+    record("radar_odom/hand late", f"{late:.0f} \u00b1 {deviation:.0f}", "ms", of=of, world="real")
     record("radar_velocity/hand valid", f"{100 * trace['radar_velocity'].valid.mean():.0f}", "%", of=of, world="real")
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, ndimage
 
+from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
@@ -98,7 +99,9 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
 
 def _free_standing(points: np.ndarray) -> np.ndarray:
     """The centres of the cells, f8 (N, 3) m, in which something is that stands on the floor and is no wall."""
-    keys = np.unique(_keys(points[(points[:, 2] > TUNING.low_m) & (points[:, 2] < TUNING.high_m)]))
+    # What is an obstacle in the occupancy grid: above the floor's own cells, and below ceilings.
+    obstacles = MapOptions()
+    keys = np.unique(_keys(points[(points[:, 2] > obstacles.z_min) & (points[:, 2] < obstacles.z_max)]))
     cells = np.stack(unpack_key(keys), axis=1)
     if not len(cells) or np.prod(np.ptp(cells[:, :2], axis=0) + 1) > _MAX_COLUMNS:
         return np.empty((0, 3))

@@ -27,9 +27,6 @@ class Tuning:
     # --- Mirrors (`mirrors`), tried on simulated halls, flats and bushes ---
     #: Edge of the cells that are compared, m: larger than the errors of a map, smaller than a chair.
     edge_m: float = 0.2
-    #: Heights above the floor of what is compared, m: above the floor's own cells, and below most ceilings.
-    low_m: float = 0.3
-    high_m: float = 2.5
     #: Number of cells above each other from which on something stands there: the top of a table has fewer.
     standing_cells: int = 3
     #: Cells along the edge of a window, and largest share of the variance within it across a line that is a wall.

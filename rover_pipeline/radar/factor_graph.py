@@ -5,8 +5,9 @@ Unknown at each frame: rotation, velocity, position and both biases of the IMU. 
 normal equations are block tridiagonal, so that a solution and all covariances take a time in proportion to the frames.
 A velocity that contradicts the others counts less (Cauchy's loss).
 
-**Several radars.** Each has errors that are the same in all of its frames: of its scale, and of how it is turned. They
-are unknowns too, for each radar four, which border the matrix; what velocities do not say of them stays at its prior.
+**Common errors** are the same in all frames of a radar: how late its stamps are, and of each of several radars its
+scale and how it is turned. They are unknowns too, which border the matrix; what velocities do not say of them stays at
+its prior.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtrc, chdtri
 
-from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, MAX_SILENCE, Preintegrated, sampled
+from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
+from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.tuning import TUNING
 
+#: Minimum standard deviation of a velocity of the radar, m/s. It is known no better than the Doppler of a point can be:
+#: what limits that is the same in all points and frames.
+MIN_ERROR = VelocitySection().least_error
 #: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
 #: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
-#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more. Schedule.
+#: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more: what is
+#: known so well is taken for known. Schedule.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
 
 
@@ -40,8 +46,11 @@ class RadarVelocities(NamedTuple):
         vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
         rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
         avel: f8 (M, 3), angular velocity by the gyroscope in the body frame, rad/s.
+        force, turning: f8 (M, 3), specific force at the radar and angular velocity in the body frame by the IMU, m/s2
+            and rad/s, on average over the times at which the frames may have been measured.
         common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
             turned, rad, where they are unknowns; 0 = they are none.
+        late: the same of what is to be added to its instants, s, of which `added` has been added.
     """
 
     at: np.ndarray
@@ -50,7 +59,16 @@ class RadarVelocities(NamedTuple):
     rotation: np.ndarray
     arm: np.ndarray
     avel: np.ndarray
+    force: np.ndarray
+    turning: np.ndarray
     common: float = 0.0
+    late: float = 0.0
+    added: float = 0.0
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Which common errors are unknowns, bool (5,): of the scale, the rotation, the time."""
+        return np.repeat([self.common > 0, self.late > 0], [4, 1])
 
     @property
     def known(self) -> np.ndarray:
@@ -62,8 +80,9 @@ class Common(NamedTuple):
     """Errors of K radars that are the same in all of their frames.
 
     Attributes:
-        errors: f8 (K, 4), of the scale, and rotation vectors, from the true to the stated frame of the radar, rad.
-        sigma: f8 (K, 4), standard deviations of their estimates if the errors are of the size that was assumed.
+        errors: f8 (K, 5), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, and what
+            is to be added to its instants, s. Those that are no unknowns are 0.
+        sigma: f8 (K, 5), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
         birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
         settled: whether the last step of the solution was smaller than what it leaves open.
@@ -126,7 +145,7 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + TUNING.min_velocity_sd**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + MIN_ERROR**2), vectors)
     return measured, information
 
 
@@ -148,13 +167,13 @@ def smooth(
     Returns:
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
     """
-    state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), 4 if radars[0].common else 0))
+    state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
     found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), memory])
     for number in range(_ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
-        robust = number > 1 or not common.size
+        robust = number > 1 or len(radars) == 1
         weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
@@ -171,22 +190,23 @@ def smooth(
             cov[n] += matmul(gain, cov[n + 1], gain.T)
     if not common.size:
         return state._replace(cov=cov), weights, None
-    sigma, precision = np.sqrt(np.diag(own)), _precision(radars, common)
+    errors, sigma, unknown = np.zeros((len(radars), 5)), np.zeros((len(radars), 5)), radars[0].unknown
+    errors[:, unknown], sigma[:, unknown] = common, np.sqrt(np.diag(own)).reshape(common.shape)
+    precision = np.array([[each.common or np.inf] for each in radars]) ** -2.0
+    precision = precision / (1 + precision * (errors[:, :4] ** 2).sum(axis=1, keepdims=True) / OUTLIER**2)
     # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
     # them is wrong is as uncertain. A rig that stands still shows none.
-    squares, freedoms = common.ravel() ** 2 * precision, 1 - sigma**2 * precision
-    of_kind = [each.reshape(common.shape).sum(axis=0) for each in (squares, freedoms)]
-    birge = of_kind[0] / np.maximum(of_kind[1], 1.0)
-    wider = np.tile(np.sqrt(np.maximum(birge, 1.0)), len(radars))
+    squares, freedoms = (errors[:, :4] ** 2 * precision).sum(axis=0), (1 - sigma[:, :4] ** 2 * precision).sum(axis=0)
+    birge = squares / np.maximum(freedoms, 1.0)
+    wider = np.tile(np.sqrt(np.maximum(np.append(birge, 1.0), 1.0))[unknown], len(radars))
     own = own * np.outer(wider, wider)
     for part in memory.blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
-    limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / common.shape[1]))
-    is_wrong = (np.abs(common) > limit * np.array([[each.common] for each in radars])).any(axis=1)
+    limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / 4))
+    is_wrong = (np.abs(errors[:, :4]) > limit * np.array([[each.common or np.inf] for each in radars])).any(axis=1)
     settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
-    errors = Common(common, sigma.reshape(common.shape), is_wrong, float(birge.max()), settled)
-    return state._replace(cov=cov), weights, errors
+    return state._replace(cov=cov), weights, Common(errors, sigma, is_wrong, float(birge.max()), settled)
 
 
 def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], memory: Memory) -> Smoothed:
@@ -255,40 +275,58 @@ def _fill(
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
     weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
     if common.size:
-        precision = _precision(radars, common * robust)
-        corner[range(common.size), range(common.size)] += precision
-        below[:] -= precision * common.ravel()
+        precision, off = _precision(radars, common * robust)
+        corner[range(common.size), range(common.size)] += precision.ravel()
+        below[:] -= (precision * off).ravel()
 
-    # What is known of the first state: a speed below 1 km/s, and position and heading, which are the world's origin.
-    known_first = np.diag(np.repeat([TUNING.first_tilt, 1e3, TUNING.gauge, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
+    # What is known of the first state: a tilt below half a turn, a speed below 1 km/s, and position and heading, which
+    # are the world's origin.
+    known_first = np.diag(np.repeat([np.pi, 1e3, _SMALL_STEP, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
     known_first[5, 5] = vertical**-2.0
     up = state.rot[0, 2]
-    known_first[:3, :3] += np.outer(up, up) / TUNING.gauge**2
+    known_first[:3, :3] += np.outer(up, up) / _SMALL_STEP**2
     turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
     right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
     return weights
 
 
-def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> np.ndarray:
-    """Inverse variances of the common errors beforehand, f8 (B,). A radar whose errors are large is believed less."""
-    precision = np.array([each.common for each in radars]) ** -2.0
-    return np.repeat(precision / (1 + precision * (common**2).sum(axis=1) / OUTLIER**2), 4)
+def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inverse variances of the common errors beforehand, f8 (K, C), and how far they are from what is expected.
+
+    A radar whose errors are large is believed less.
+    """
+    precision, off = np.zeros((2, *common.shape))
+    for n, radar in enumerate(radars):
+        off[n] = common[n] + radar.added * (np.flatnonzero(radar.unknown) == 4)
+        precision[n] = np.repeat([radar.common, radar.late], [4, 1])[radar.unknown] ** -2.0
+        of_kind = (np.flatnonzero(radar.unknown) == 4).astype(int)
+        squares = np.bincount(of_kind, precision[n] * off[n] ** 2, 2)[of_kind]
+        precision[n] /= 1 + squares / OUTLIER**2
+    return precision, off
 
 
 def _add_velocities(
     found: _Equations, state: Smoothed, radar: RadarVelocities, number: int, common: np.ndarray, *, robust: bool
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
-    weights, columns = radar.known.astype("f8"), slice(4 * number, 4 * number + 4)
+    weights, columns = radar.known.astype("f8"), slice(len(common) * number, len(common) * (number + 1))
+    turned, late = radar.common > 0, radar.late > 0
     for part in found.memory.blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
-        own = np.einsum("nij,nj->ni", into, state.vel[at])
-        predicted = matmul(own + np.cross(radar.avel[part] - state.gyro_bias[at], radar.arm), radar.rotation)
+        own, turning = np.einsum("nij,nj->ni", into, state.vel[at]), radar.avel[part] - state.gyro_bias[at]
+        at_radar = own + np.cross(turning, radar.arm)
+        predicted = matmul(at_radar, radar.rotation)
         error = predicted - radar.vel[part]
-        if len(common):
-            change = common[0] * np.eye(3) + skew(common[None, 1:])[0]
+        if late:
+            # How fast the velocity of the radar changes in its own frame.
+            force = radar.force[part] - state.acc_bias[at] - GRAVITY * state.rot[at, 2]
+            rate = radar.turning[part] - state.gyro_bias[at]
+            speeding_up = matmul(force - np.cross(rate, at_radar), radar.rotation)
+            error = error + common[-1] * speeding_up
+        if turned:
+            change = common[0] * np.eye(3) + skew(common[None, 1:4])[0]
             error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
         if robust:
             weights[part] /= 1 + np.einsum("ni,nij,nj->n", error, information, error) / OUTLIER**2
@@ -299,7 +337,8 @@ def _add_velocities(
         found.diagonal[at] += matmul(weighted, jacobian)
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
-            slopes = np.concatenate([predicted[..., None], -skew(predicted)], axis=2)
+            of_mount = [predicted[..., None], -skew(predicted)] if turned else []
+            slopes = np.concatenate([*of_mount, *([speeding_up[..., None]] if late else [])], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
             found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
@@ -340,11 +379,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     before[:, 9:, 9:], after[:, 9:, 9:] = -np.eye(6), np.eye(6)
     cov = np.zeros((count, 15, 15))
     cov[:, :9, :9] = imu.cov
-    # While the IMU is silent, the rig may turn and accelerate.
-    silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
-    free = silent * [TUNING.silent_turn, TUNING.silent_acc, TUNING.silent_acc] * silent ** [0, 0, 1]
-    spread = np.concatenate([free**2, np.square((TUNING.gyro_walk, _ACC_WALK)) * seconds], axis=1)
-    cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
+    cov[:, range(9, 15), range(9, 15)] = np.repeat(np.square((TUNING.gyro_walk, _ACC_WALK)) * seconds, 3, axis=1)
     return residual, before, after, inv(cov)
 
 

@@ -85,8 +85,9 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     bins, fit = _fit(samples, reach, real)
     each = matmul(means * weights, fit.T)
     tones = each.mean(axis=0)
-    constant = (np.abs(tones) ** 2).sum() / max((np.abs(each) ** 2).sum(axis=(1, 2, 3)).mean(), 1e-30)
-    if constant < max(TUNING.coupling_constant, 2 / len(frames) if len(frames) > 1 else 0):
+    # What moves by is no coupling: of that, more changes than stays. Means of few frames hold more of it.
+    stays, whole = (np.abs(tones) ** 2).sum(), (np.abs(each) ** 2).sum(axis=(1, 2, 3)).mean()
+    if stays < whole - stays or (len(frames) > 1 and stays < 2 / len(frames) * whole):
         return None
     return Coupling(bins, tuple(tones.ravel().tolist()), (tones.shape[0], tones.shape[1]), top)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
-from rover_pipeline.radar.tuning import TUNING
 
 
 def guided_points(
@@ -35,9 +35,8 @@ def guided_points(
     guides: dict[int, np.ndarray] = {}
     if odometry is not None and len(odometry["ts"]) > 1:
         # The middle of the chirps is some hundredths of a second later, in which no rig changes its speed by a span.
-        state, known = Trajectory.of(odometry, max_gap=TUNING.guide_gap_s).at(
-            ts, find_mount("radar", options.rig, config)
-        )
+        gap = MAX_GAP_PERIODS * float(np.median(np.diff(odometry["ts"])))
+        state, known = Trajectory.of(odometry, max_gap=gap).at(ts, find_mount("radar", options.rig, config))
         velocity = np.einsum("nji,nj->ni", state.rot, state.vel)
         guides = {int(i): velocity[i] for i in np.flatnonzero(known)}
     return points(iq, whole, options=options, config=config, guides=guides, **others)

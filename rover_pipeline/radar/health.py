@@ -12,6 +12,7 @@ sparse sampling approach, EuRAD 2017).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ import numpy as np
 import scipy.fft
 
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.radar.options import PointsSection
 from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.tuning import TUNING
 
@@ -196,12 +198,14 @@ def _restored(samples: np.ndarray, lost: np.ndarray) -> np.ndarray:
     known = np.where(lost, 0, samples)
     found = known
     highest = None
+    # What is a point stays. The power of noise is distributed exponentially, so that its median is log(2) of its mean.
+    stands_out = math.sqrt(10 ** (PointsSection().threshold_db / 10) / math.log(2))
     for n in range(TUNING.repair_iterations):
         spectrum = scipy.fft.fft2(found)
         amplitude = np.abs(spectrum)
         if highest is None:
             highest = float(amplitude.max())
-        last = TUNING.repair_threshold * float(np.median(amplitude))
+        last = stands_out * float(np.median(amplitude))
         if not 0 < last < highest:
             break
         threshold = highest * (last / highest) ** ((n + 1) / TUNING.repair_iterations)

@@ -21,6 +21,7 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.mounts import FALSE_ALARM, PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
@@ -28,10 +29,13 @@ from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import Common, RadarVelocities, Smoothed, smooth, without_prior
+from rover_pipeline.radar.factor_graph import MIN_ERROR, Common, RadarVelocities, Smoothed, smooth, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
+
+#: Times that velocities are moved to where they fit the IMU best, and instants about each that are averaged. Schedule.
+_SHIFTS, _AROUND = 6, 9
 
 
 def radar_odom(
@@ -122,8 +126,9 @@ def radar_odom(
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
     if result.common is not None:
-        measured |= _of_each(counts, result.common)
-        warnings += _contradictions(outside, [*radars], result.common)
+        measured |= _of_each(counts, result)
+        warnings += _late(result, [*radars])
+        warnings += _contradictions(outside, [*radars], result.common) if further else []
     yield Inspection(measured, warnings, notes=notes)
 
 
@@ -159,19 +164,37 @@ def _contradicting(
     return found
 
 
-def _of_each(counts: Mapping[str, tuple[int, int]], common: Common) -> dict[str, Any]:
+def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[str, Any]:
     """Figures of each radar for provenance."""
-    figures = {
-        name: {
-            "velocities_used": counts[name][0],
-            "velocities_doubted": counts[name][1],
-            "scale_error": round(float(errors[0]), 4),
-            "turned_deg": np.degrees(-errors[1:]).round(2).tolist(),  # from its pose in `rig`
-            "error_sd": sigma.round(4).tolist(),
-        }
-        for name, errors, sigma in zip(counts, common.errors, common.sigma, strict=True)
-    }
-    return {**figures.pop("radar"), "others": figures, "errors_over_assumed": round(common.birge, 3)}
+    figures: dict[str, dict[str, Any]] = {}
+    for number, name in enumerate(counts):
+        seconds, deviation = result.late[:, number].round(5).tolist()
+        figures[name] = {"added_to_times_s": seconds, "added_to_times_sd": deviation}
+        if len(counts) > 1 and result.common is not None:
+            errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
+            figures[name] |= {
+                "velocities_used": counts[name][0],
+                "velocities_doubted": counts[name][1],
+                "scale_error": round(float(errors[0]), 4),
+                "turned_deg": np.degrees(-errors[1:]).round(2).tolist(),  # from its pose in `rig`
+                "error_sd": sigma.round(4).tolist(),
+            }
+    own = figures.pop("radar")
+    if not figures or result.common is None:
+        return own
+    return {**own, "others": figures, "errors_over_assumed": round(result.common.birge, 3)}
+
+
+def _late(result: Estimate, names: list[str]) -> list[str]:
+    """What a user should know of times that contradict the IMU's."""
+    found = []
+    for name, (seconds, sigma) in zip(names, result.late.T, strict=True):
+        if seconds**2 > chdtri(1, FALSE_ALARM) * (sigma**2 + TOLERANCE[6] ** 2):
+            found.append(
+                f"{name}: its velocities fit the IMU best if {1e3 * seconds:+.0f} \u00b1 {1e3 * sigma:.0f} ms are "
+                f"added to its times, as was done here; for other sensors add it to `time_offset` of rig.{name}"
+            )
+    return found
 
 
 def _contradictions(outside: list[str], names: list[str], common: Common) -> list[str]:
@@ -179,7 +202,7 @@ def _contradictions(outside: list[str], names: list[str], common: Common) -> lis
     found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and name not in outside:
-            turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:]))
+            turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:4]))
             found.append(
                 f"{name}: contradicts the other radars and the IMU, as if it were turned from its pose in `rig` by "
                 f"({turn}) degrees about its front, left and up, and its speeds {errors[0]:+.1%} off, which is taken "
@@ -207,6 +230,7 @@ class Measured(NamedTuple):
         ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
         mount: of the radar.
         vertical, pitch: of the prior of the vertical velocity that each holds; see `vertical_sigma`.
+        added: what was added to its times, s, because they seem to be wrong, and its standard deviation.
     """
 
     ts: np.ndarray
@@ -215,11 +239,17 @@ class Measured(NamedTuple):
     mount: Mount
     vertical: float
     pitch: float
+    added: float = 0.0
+    added_sd: float = 0.0
 
     @property
     def known(self) -> np.ndarray:
         """Which frames have a velocity, bool (N,)."""
         return np.asarray(np.isfinite(self.vel).all(axis=1))
+
+    def at_times(self, added: float, deviation: float) -> Measured:
+        """The same at times to which `added` is added, s."""
+        return self._replace(ts=self.ts + added, added=added, added_sd=deviation)
 
     def without(self) -> Measured:
         """The same instants without velocities."""
@@ -235,7 +265,8 @@ class Estimate(NamedTuple):
         valid: bool (N,), which frames can be trusted.
         sigma: f8 (N,), largest standard deviation of the velocity, m/s.
         weights: of the velocities of each radar, 0 to 1.
-        common: errors of the radars that are the same in all of their frames, where there are several radars.
+        common: errors of the radars that are the same in all of their frames.
+        late: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s.
         swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
             m2/s2, rig frame.
     """
@@ -248,6 +279,7 @@ class Estimate(NamedTuple):
     weights: list[np.ndarray]
     common: Common | None = None
     swing: np.ndarray | None = None
+    late: np.ndarray = np.zeros((2, 0))
 
 
 def estimate(
@@ -271,23 +303,52 @@ def estimate(
         others: velocities of further radars.
         memory: for what is kept of each state, and its covariances.
     """
-    count, radars = len(ts), [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
+    radars = [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
+    late = np.repeat([[0.0], [PRIOR_SIGMA[6]]], len(radars), axis=1)
+    for _ in range(_SHIFTS):
+        shifted = [each.at_times(*theirs) for each, theirs in zip(radars, late.T.tolist(), strict=True)]
+        found = _at_instants(shifted, imu_ts, acc, avel, mounts[1], options, memory)
+        if found.common is None:
+            break
+        step, wide = np.abs(found.common.errors[:, 4]).max(), late[1].max()
+        late = np.array([late[0] + found.common.errors[:, 4], found.common.sigma[:, 4]])
+        if step < MIN_ERROR / GRAVITY and wide < PRIOR_SIGMA[6]:
+            break
+    return found._replace(late=late)
+
+
+def _at_instants(
+    radars: Sequence[Measured],
+    imu_ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    imu_mount: Mount,
+    options: RadarOdometryOptions,
+    memory: Memory,
+) -> Estimate:
+    """The motion at the instants of velocities if these are nearly right; see `estimate`."""
+    ts, vel, others = radars[0].ts, radars[0].vel, radars[1:]
+    count = len(ts)
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
         return Estimate(Smoothed.unknown(count), unknown, unknown, np.zeros(count, bool), unknown[:, 0], weights)
     nodes = _instants(radars)
     imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise), memory)
     force, rates = sampled(nodes, imu_ts, acc), sampled(nodes, imu_ts, avel)
-    near = acc[np.abs(imu_ts - ts[0]) <= TUNING.first_tilt_s]
-    up = near.mean(axis=0) if len(near) else np.array([0.0, 0.0, 1.0])
+    # While the IMU is silent, the rig turns and accelerates as it does at other times.
+    silent = imu.seconds[:, None] * (imu.longest > MAX_SILENCE)[:, None]
+    turning, speeding = (avel**2).mean(axis=0), acc.var(axis=0)
+    imu.cov[:, range(9), range(9)] += np.hstack([turning * silent**2, speeding * silent**2, speeding * silent**4])
+    # The mean force over the first interval is a first guess of the direction of up, which the iterations mend.
+    up = imu.vel[0]
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
-    if others:
-        # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
-        step = np.minimum(imu.longest, imu.seconds)
-        imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    swings = [_swing(avel, each.mount.translation - mounts[1].translation) for each in radars] if others else [None]
+    # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
+    step = np.minimum(imu.longest, imu.seconds)
+    imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
+    swings = [_swing(avel, each.mount.translation - imu_mount.translation) for each in radars] if others else [None]
     factors = [
-        _as_factor(each, nodes, rates, mounts[1], swing, memory) for each, swing in zip(radars, swings, strict=True)
+        _as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory)
+        for each, swing in zip(radars, swings, strict=True)
     ]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = vertical_sigma(vel, options.vertical, options.pitch)
@@ -310,7 +371,7 @@ def estimate(
         # The variance of the tilt is that of the rotation but for the part about the vertical.
         vertical, turns = motion.rot[part, 2], cov[:, :3, :3]
         tilt[part] = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
-    valid = np.full(count, common is None or common.settled)
+    valid = np.full(count, common is None or not others or common.settled)
     valid &= (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
@@ -327,7 +388,7 @@ def _instants(radars: Sequence[Measured]) -> np.ndarray:
     """
     nodes = radars[0].ts
     for each in radars[1:]:
-        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < TUNING.min_velocity_sd / GRAVITY
+        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < MIN_ERROR / GRAVITY
         nodes = np.union1d(nodes, each.ts[~near])
     return nodes
 
@@ -343,12 +404,17 @@ def _swing(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
 
 
 def _as_factor(
-    radar: Measured, nodes: np.ndarray, rates: np.ndarray, imu: Mount, swing: np.ndarray | None, memory: Memory
+    radar: Measured,
+    nodes: np.ndarray,
+    recorded: tuple[np.ndarray, np.ndarray, np.ndarray],
+    imu: Mount,
+    swing: np.ndarray | None,
+    memory: Memory,
 ) -> RadarVelocities:
     """The velocities of a radar in the factor graph.
 
     Args:
-        rates: f8 (N, 3), rad/s, of the IMU at the states.
+        recorded: times of the IMU, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2 and rad/s.
         swing: see `Estimate`; None = it is the only radar.
     """
     cov, common, at = radar.cov, 0.0, np.arange(len(nodes))
@@ -362,7 +428,7 @@ def _as_factor(
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
         known = radar.known & np.isfinite(cov).all(axis=(1, 2))
         values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, TUNING.min_velocity_sd**2)[:, None]
+        values = np.maximum(values, MIN_ERROR**2)[:, None]
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
     vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
@@ -370,7 +436,15 @@ def _as_factor(
     for part in memory.blocks(len(at), AT_ONCE):
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part])
     arm = radar.mount.translation - imu.translation
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates[at], common)
+    errors = common, float(PRIOR_SIGMA[6]), radar.added
+    imu_ts, acc, avel = recorded
+    force = acc + np.cross(np.gradient(avel, imu_ts, axis=0), arm) + np.cross(avel, np.cross(avel, arm))
+    # How fast velocities change is wanted on average over the times at which they may have been measured (statistical
+    # linearisation; A. Gelb, Applied Optimal Estimation, 1974): a shake that is faster than that averages out.
+    around = nodes[at] + np.sqrt(3) * radar.added_sd * np.linspace(-1, 1, _AROUND)[:, None]
+    force, turning = (np.mean([sampled(each, imu_ts, values) for each in around], axis=0) for values in (force, avel))
+    rates = sampled(nodes[at], imu_ts, avel)
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, turning, *errors)
 
 
 def _channels(
@@ -411,7 +485,7 @@ def _channels(
             "inliers": motion.weight.astype("f4"),
             "cov": matmul(change, motion.cov, np.swapaxes(change, 1, 2)).astype("f4"),
         }
-        if result.common is not None:
+        if result.common is not None and result.swing is not None:
             swing = matmul(radar.rotation.T, result.swing, radar.rotation)
             channels["vel_cov"] = (_velocity_cov(motion, radar, arm, result.common) + swing).astype("f4")
         yield part, channels
@@ -423,7 +497,7 @@ def _velocity_cov(motion: Smoothed, radar: Mount, arm: np.ndarray, common: Commo
     States are those of a radar that is mounted as `rig` says. Where this seems to be wrong, the velocity in the frame
     of the real radar is off by as much.
     """
-    turn, into = common.errors[0, 1:] * common.is_wrong[0], np.swapaxes(motion.rot, 1, 2)
+    turn, into = common.errors[0, 1:4] * common.is_wrong[0], np.swapaxes(motion.rot, 1, 2)
     own, swing = np.einsum("nij,nj->ni", into, motion.vel), np.broadcast_to(skew(arm[None]), motion.rot.shape)
     change = matmul(radar.rotation.T, np.concatenate([skew(own), into, swing], axis=2))
     chosen, off = np.r_[0:6, 9:12], np.cross(turn, matmul(own, radar.rotation))

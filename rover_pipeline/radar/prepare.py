@@ -149,9 +149,9 @@ def check_order(
             )
     if not len(iq) or real:
         return Inspection(measured, warnings)
-    share, rises = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    share, seems_swapped = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
     measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
-    if share > TUNING.swapped_ratio and rises:
+    if seems_swapped:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
@@ -161,16 +161,17 @@ def check_order(
 
 
 def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple[float, bool]:
-    """Energy at negative beat frequencies over energy at positive ones, and whether it rises towards the end.
+    """Energy at negative beat frequencies over energy at positive ones, and whether I and Q seem swapped.
 
-    In the last quarter of the spectrum a room whose walls are all beyond half of the range has 0.2 to 0.5 of the energy
-    in the quarter before; with swapped words a real room had 31 times as much.
+    Then what is near lies at the end of the spectrum: its last quarter has more energy than the one before, and more
+    than all positive frequencies. A room whose walls are all beyond half of the range has there 0.2 to 0.5 of the
+    energy in the quarter before; with swapped words a real room had 31 times as much.
 
     Args:
         frames: i2, (frame, chirp, tx, rx, word), complex samples.
 
     Returns:
-        The ratio, NaN if there is no energy; and whether the last quarter of the spectrum has more than the one before.
+        The ratio, NaN if there is no energy; and whether they do.
     """
     profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
@@ -179,7 +180,7 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     middle = half + half // 2
     before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
     positive = float(np.sum(profile[1 + edge : half - edge]))
-    return (before + last) / positive if positive > 0 else float("nan"), 0 < before < last
+    return (before + last) / positive if positive > 0 else float("nan"), max(before, positive) < last
 
 
 def inspect_spectra(

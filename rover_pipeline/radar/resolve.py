@@ -84,7 +84,7 @@ class Resolver:
         limit = min(1.0, 1 / board.spacing)
         self._grid = np.linspace(-limit, limit, int(2 * TUNING.azimuth_steps / self._beam) + 1)
         self._up = (
-            np.linspace(-max_elevation, max_elevation, TUNING.elevation_steps) if board.has_elevation else np.zeros(1)
+            np.linspace(-max_elevation, max_elevation, TUNING.beams[1] + 1) if board.has_elevation else np.zeros(1)
         )
 
     @staticmethod
@@ -204,7 +204,7 @@ class Resolver:
         return best
 
     def _elevations(self, corrected: np.ndarray, sines: np.ndarray) -> np.ndarray:
-        """Sine of the elevation of each target, f8 (cell, target): the strongest beam over the rows."""
+        """Sine of the elevation of each target, f8 (cell, target): the strongest beam over the rows, refined."""
         if len(self._up) == 1:
             return np.zeros_like(sines)
         total = np.zeros((*sines.shape, len(self._up)), "c16")
@@ -212,8 +212,14 @@ class Resolver:
             amplitudes, _ = _fitted(self._phases(sines, columns), corrected[:, line, None])
             total += len(line) * amplitudes * np.exp(-1j * np.pi * self._row_spacing * row * self._up)
         visible = self._up**2 + np.nan_to_num(sines)[..., None] ** 2 <= 1
-        power = np.where(visible, np.abs(total) ** 2, 0)
-        return self._up[power.argmax(axis=2)]
+        power = np.abs(total) ** 2
+        best = np.where(visible, power, 0).argmax(axis=2)
+        # The vertex of the parabola through the logarithms of the strongest beam and those beside it.
+        beside = np.log(np.maximum(np.pad(power, ((0, 0), (0, 0), (1, 1)), mode="edge"), 1e-30))
+        before, middle, after = (np.take_along_axis(beside, best[..., None] + n, axis=2)[..., 0] for n in range(3))
+        curvature = np.minimum(before + after - 2 * middle, -1e-9)
+        step = np.clip((before - after) / curvature / 2, -0.5, 0.5) * (self._up[1] - self._up[0])
+        return np.asarray(np.clip(self._up[best] + step, self._up[0], self._up[-1]))
 
 
 def _rows(board: Board) -> list[np.ndarray]:

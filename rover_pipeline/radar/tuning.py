@@ -41,16 +41,11 @@ class Tuning:
     #: Power over a typical one from which on something stands out: the coupling over the median of the static range
     #: profile, for targets near the radar are none; and a burst in a part of a chirp over what others change.
     stands_out: float = 10.0
-    #: Share of the power near zero range that must not change over a recording: what moves by is no coupling.
-    coupling_constant: float = 0.5
 
     # --- Before the frames (`prepare`), tuned on recordings of whole rooms ---
     #: Power over noise of echoes that show how far the array is from a perfect one (20 dB): the noise changes their
     #: phases by 4 degrees.
     strong_snr: float = 100.0
-    #: Energy at negative over positive beat frequencies above which I and Q seem swapped. Far walls of a room alone
-    #: give 2 to 3, recordings of whole rooms with swapped words 10 and more.
-    swapped_ratio: float = 8.0
     #: Coherence below which an array without a calibration is named.
     incoherent: float = 0.85
 
@@ -67,9 +62,8 @@ class Tuning:
     #: logarithms too. The typical one is at this quantile, so that more than half of the chirps may be interfered.
     burst_deviations: float = 6.0
     burst_quantile: float = 0.3
-    #: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
+    #: Iterations of the repair.
     repair_iterations: int = 12
-    repair_threshold: float = 3.0
     #: Parts that a chirp is divided into, and chirps of the same transmitter before and after one that it is compared
     #: with: interference can be found in a frame with more chirps than these.
     chirp_parts: int = 16
@@ -88,13 +82,10 @@ class Tuning:
     #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
     #: long; only jitter makes it too short.
     max_duration: float = 1.05
-    #: Time between sweeps, s, above which nothing is known of the velocity between them.
-    guide_gap_s: float = 0.5
 
     # --- Several targets in a cell (`resolve`), by hand ---
-    #: Steps of the search over the sine of the azimuth, per width of a beam; and of the elevation.
+    #: Steps of the search over the sine of the azimuth, per width of a beam.
     azimuth_steps: int = 10
-    elevation_steps: int = 33
     #: Distance below which two directions are one target whose phases the array's model does not fit, and maximum step
     #: of the refinement of the directions, beam widths.
     min_distance: float = 0.3
@@ -114,19 +105,9 @@ class Tuning:
     # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
     #: Random walk of the gyroscope's bias, standard deviation after a second, rad/s. MEMS sensors that warm up.
     gyro_walk: float = 3e-4
-    #: Standard deviations of the gyroscope's bias, rad/s, and of the first tilt, rad; and of the first position and
-    #: heading, which are 0 by definition. The gyroscope's bias at rest has been removed before: one about the vertical
-    #: is not seen by the radar.
+    #: Standard deviation of the gyroscope's bias, rad/s. That at rest was removed before: one about the vertical is not
+    #: seen by the radar.
     gyro_bias: float = 0.003
-    first_tilt: float = 0.2
-    gauge: float = 1e-4
-    #: Minimum standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
-    min_velocity_sd: float = 0.01
-    #: Motion that is possible while the IMU is silent: turning, rad/s, and acceleration, m/s2, standard deviations.
-    silent_turn: float = 0.5
-    silent_acc: float = 2.0
-    #: Time of the accelerometer that gives the first tilt, s; an error of it is corrected later.
-    first_tilt_s: float = 1.0
     #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
     contradicted: float = 0.3
 

@@ -31,8 +31,12 @@ HAND_RADAR = Mount(
 HAND_IMU = Mount(np.zeros(3), np.eye(3))
 
 
-def walk(preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03) -> tuple[Estimate, np.ndarray, np.ndarray]:
-    """A simulated walk with noisy velocities of the radar and the simulator's IMU.
+def walk(
+    preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03, silence: float = 0.0, late: float = 0.0
+) -> tuple[Estimate, np.ndarray, np.ndarray]:
+    """A walk with noisy velocities of the radar and the simulator's IMU, silent for `silence` s every five seconds.
+
+    The radar's stamps are `late`, s.
 
     Returns:
         The estimate, and the true positions of the IMU, f8 (N, 3), and rotations of the rig, f8 (N, 3, 3).
@@ -51,9 +55,11 @@ def walk(preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03) -> 
     # The rig stands for the first second, from which `_imu_filtered` takes the bias of the gyroscope.
     unbiased = reading.avel - reading.avel[imu_ts < 0.95].mean(axis=0)
     acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, unbiased))
+    sent = (imu_ts % 5 < 4.5) | (imu_ts % 5 > 4.5 + silence)
     found = estimate(
-        ts, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS
-    )
+        ts + late, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts[sent], acc[sent], avel[sent],
+        (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS,
+    )  # fmt: skip
     return found, rig.mounted("imu").at(ts).pos, rig.motion.at(ts).rot
 
 
@@ -85,6 +91,36 @@ def test_the_covariance_says_how_far_the_estimate_is_off() -> None:
         error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
         squares.append(error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2)
     assert 0.1 < np.mean(squares) < 3.0
+
+
+@pytest.mark.parametrize("preset", ["indoor", "outdoor"])
+def test_while_the_imu_is_silent_the_rig_moves_as_it_does_at_other_times(preset: str) -> None:
+    found, pos, rot = walk(preset, 18.0, silence=0.4)
+    assert found.valid.all()
+    error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
+    assert np.linalg.norm(error) < 0.04 * way(pos)  # the heading after a silence in a turn
+    assert error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2 < 3
+    level = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", found.motion.rot[:, 2], rot[:, 2]), -1, 1)))
+    assert level.max() < 1.5
+
+
+@pytest.mark.parametrize(("preset", "late"), [("outdoor", 0.0), ("bike", 0.12), ("indoor", -0.03)])
+def test_stamps_of_a_radar_that_are_late_are_found_and_change_nothing(preset: str, late: float) -> None:
+    """A bike shakes faster than 0.12 s: at first there are many times at which the velocities fit nearly."""
+    found, pos, rot = walk(preset, 40.0, late=late)
+    (seconds,), (deviation,) = found.late
+    assert abs(seconds + late) < min(0.005, 3 * deviation)
+    assert found.valid.all() and np.linalg.norm((found.motion.pos - aligned(found, pos, rot))[-1]) < 0.01 * way(pos)
+
+
+def test_where_the_motion_does_not_change_the_time_of_a_radar_is_unknown() -> None:
+    ts, imu_ts = np.arange(0.3, 20, 0.1), np.arange(0.1, 20.1, 0.01)
+    vel = np.tile([2.0, 0.0, 0.0], (len(ts), 1)) + np.random.default_rng(0).normal(0, 0.03, (len(ts), 3))
+    cov = np.tile(np.diag([0.03, 0.03, 0.03]) ** 2, (len(ts), 1, 1))
+    acc, avel = np.tile(-GRAVITY, (len(imu_ts), 1)), np.zeros((len(imu_ts), 3))
+    found = estimate(ts, vel, cov, imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS)
+    (seconds,), (deviation,) = found.late
+    assert deviation > 0.03 and abs(seconds) < 0.02
 
 
 def test_velocities_that_are_wrong_for_a_second_count_little() -> None:
@@ -183,7 +219,7 @@ def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_lev
                 offsets = {each.name: each.offset // 4 for each in message.fields}
                 rows = np.frombuffer(message.data, "<f4").reshape(-1, message.point_step // 4)
                 clouds.append(rows[:, [offsets[name] for name in ("x", "y", "z", "velocity")]].astype("f8"))
-                # A cloud has no time of its own; it follows the trigger of its frame, which lasts 18.5 ms.
+                # A cloud has no time of its own; it comes 27 ms after a trigger. A frame lasts 18.5 ms.
                 radar_ts.append(triggers[-1] + 0.5 * 18.5e-3)
             elif connection.msgtype.endswith("/Imu"):
                 imu_ts.append(message.header.stamp.sec + message.header.stamp.nanosec * 1e-9)
@@ -203,6 +239,10 @@ def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_lev
         np.array(radar_ts), vel, cov, np.array(imu_ts), np.array(acc), np.array(avel) - bias, (HAND_RADAR, HAND_IMU),
         RadarOdometryOptions(vertical=1.0),
     )  # fmt: skip
+    # There are 413 triggers and 412 clouds: a cloud comes after the trigger of the next frame.
+    ((seconds,), _) = found.late
+    assert len(triggers) == len(clouds) + 1
+    assert abs(seconds + np.median(np.diff(triggers))) < 0.01
     # The motion between the frames, by the IMU and all other velocities, is a witness of each of them.
     rates = found.avel - found.motion.gyro_bias
     body = np.einsum("nji,nj->ni", found.motion.rot, found.motion.vel) + np.cross(rates, HAND_RADAR.translation)
