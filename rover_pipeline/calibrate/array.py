@@ -22,6 +22,8 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.ego_motion import OUTLIER
+from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.tuning import TUNING as RADAR
 
 
 class Fit(NamedTuple):
@@ -86,9 +88,10 @@ def fit_moving(
     right = up = np.empty(0)
     used = np.ones(len(snapshots), bool)
     for iteration in range(TUNING.iterations):
-        share = iteration / (TUNING.iterations - 1)
-        fit_weight = TUNING.fit_weight[0] ** (1 - share) * TUNING.fit_weight[1] ** share
         current = replace(board, gains=tuple(gains.tolist()))
+        found = (right, up) if iteration else strongest_directions(current, snapshots)
+        unexplained = float(np.median(1 - coherence(current, snapshots, *found)[used]))
+        fit_weight = 1 / max(unexplained, TUNING.min_unexplained)
         right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
         predicted = -(unit_vectors(right, up) * velocity).sum(axis=1)
@@ -130,9 +133,9 @@ def _directions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most likely direction of each echo, by its phases and its Doppler, refined between the tried ones."""
     limit = min(1.0, 1 / board.spacing)
-    highest = min(TUNING.max_elevation, 1 / board.row_spacing)
-    azimuth = np.linspace(-limit, limit, TUNING.azimuths)
-    elevation = np.linspace(-highest, highest, TUNING.elevations) if board.has_elevation else np.zeros(1)
+    highest = min(np.sin(np.radians(PointsOptions().max_elevation)), 1 / board.row_spacing)
+    azimuth = np.linspace(-limit, limit, RADAR.beams[0] + 1)
+    elevation = np.linspace(-highest, highest, RADAR.beams[1] + 1) if board.has_elevation else np.zeros(1)
     right, up = (each.ravel() for each in np.meshgrid(azimuth, elevation, indexing="ij"))
     visible = right**2 + up**2 <= 1
     beams = plane_waves(board, right, up).conj()
@@ -149,9 +152,13 @@ def _directions(
     # one: what is left between both is what determines the turn and the spacing of the array.
     fit = np.where(visible, fit, -np.inf).reshape(shape)
     every = np.arange(len(snapshots))
-    for _ in range(TUNING.climb_steps):
-        i = i + _uphill(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
-        j = j + _uphill(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
+    moves = True
+    while moves:
+        right_of = _uphill(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
+        i = i + right_of
+        above = _uphill(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
+        j = j + above
+        moves = bool(right_of.any() or above.any())
     by_azimuth = _vertex(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
     by_elevation = _vertex(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
     step = elevation[1] - elevation[0] if len(elevation) > 1 else 0.0
@@ -203,8 +210,6 @@ def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np
     used = weight > 0
     noise = np.sqrt(1 / np.maximum(2 * snr[used], 1e-9))
     of_noise = 1 / np.sqrt(np.maximum((1 / noise**2).sum(), 1e-9))
-    if used.sum() < TUNING.min_scatter:
-        return np.full(len(gains), of_noise)
     amplitude = matmul(aligned[used], gains.conj() / (np.abs(gains) ** 2).sum())
     ratio = aligned[used] / amplitude[:, None] / gains
     deviation = np.angle(ratio)

@@ -30,8 +30,8 @@ import numpy as np
 from scipy.special import chdtrc
 
 from rover_pipeline.calibrate.groups import excess
-from rover_pipeline.calibrate.look import look
-from rover_pipeline.calibrate.outlines import KINDS, Outlines, Pair, Picture, outlines
+from rover_pipeline.calibrate.look import look, numbers_of
+from rover_pipeline.calibrate.outlines import KINDS, Album, Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
@@ -43,6 +43,7 @@ from rover_pipeline.kinematics.mounts import (
     prior_covariance,
     unknown,
 )
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the
@@ -50,8 +51,6 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 _BLURS = (1.0, 0.5, 0.25, 0.12)
 #: Deviation of the logarithm of a focal length. Noise: half a per cent is a usual calibration.
 _ZOOM_SIGMA = 0.005
-#: Differences for derivatives: what moves points by a tenth of a degree, 0.2 %. Tuned: by hand.
-_DELTA, _ZOOM_DELTA = float(np.radians(0.1)), 0.002
 #: What no pair of a camera shows: errors of the lidar, rad and m, of clocks, s, and of the lens, pixels.
 #: Noise: beams are good to 0.05 degrees, clocks to 0.5 ms, principal points of calibrated lenses to half a pixel.
 _SYSTEMATIC, _PIXELS = np.array([np.radians(0.05)] * 3 + [0.005] * 3 + [0.0005]), 0.5
@@ -73,11 +72,6 @@ _FAR = 2.5
 _MIN_PAIRS, _MIN_SCORE = 5, 500.0
 
 
-class _View(NamedTuple):
-    picture: Picture
-    outlines: Outlines
-
-
 class _State(NamedTuple):
     """A mount, whose time offset is that beyond the instant of the pairs, and the logarithm of the focal length."""
 
@@ -95,45 +89,42 @@ _Mode = tuple[_State, float]
 
 
 class _Points(NamedTuple):
-    """Outlines of all pairs with one lens; `edges` f4 (picture, 2, height, width), the picture of each point, and the
-    parts of the spacing that are looked at."""
+    """Outlines of all pairs with one lens; `edges` f4 (pair, 2, height, width), and the parts of the spacing that are
+    looked at."""
 
     lens: Lens
     edges: np.ndarray
-    picture: np.ndarray
     outlines: Outlines
     beyond: np.ndarray
 
     def sample(self, state: _State, power: float, slopes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The logarithm of the mean of p ** -power, over power, its derivatives, and places in the picture."""
-        count, lines, lens, mount = len(self.picture), self.outlines, self.lens, state.mount
+        count, lines, lens, mount = len(self.outlines.kind), self.outlines, self.lens, state.mount
         values, by, places = np.empty(count), np.empty((count * slopes, _PARAMETERS)), np.empty((count, 2))
         planes = self.edges.reshape(-1, *self.edges.shape[2:])
-        numbers = (lens.fx, lens.fy, lens.cx, lens.cy, *lens.p, *lens.k, lens.max_tangent, float(lens.is_fisheye))
         motion = (mount.rotation, mount.translation, mount.time_offset, float(np.exp(state.zoom)))
-        at = (lines.point, lines.outward, lines.passing, self.picture * 2 + lines.kind // 2)
-        look(planes, np.array(numbers), *motion, *at, self.beyond, power, values, by, places)
+        at = (lines.point, lines.outward, lines.passing, lines.pair * 2 + lines.kind // 2)
+        look(planes, numbers_of(lens), *motion, *at, self.beyond, power, values, by, places)
         return values, by, places
 
     def only(self, use: np.ndarray) -> _Points:
-        return self._replace(picture=self.picture[use], outlines=self.outlines.only(use))
+        return self._replace(outlines=self.outlines.only(use))
 
 
 class _Score:
     """The score of mounts at one level of blur."""
 
-    def __init__(self, views: Sequence[_View], blur: float) -> None:
+    def __init__(self, album: Album, views: Sequence[Outlines], blur: float) -> None:
         self.blur = blur
         self.parts: list[_Points] = []
-        for lens in dict.fromkeys(view.picture.lens for view in views):
-            chosen = [view for view in views if view.picture.lens == lens]
-            edges = [view.picture.edges(blur) for view in chosen]
-            picture = np.repeat(np.arange(len(chosen)), [len(view.outlines.kind) for view in chosen])
-            every = Outlines.joined([view.outlines for view in chosen])
-            sides, maps = every.kind < KINDS // 2, np.stack([each for _, each in edges])
+        lenses = [album.lenses[view.pair[0]] for view in views]
+        for lens in dict.fromkeys(lenses):
+            every = Outlines.joined([view for view, its in zip(views, lenses, strict=True) if its == lens])
+            small, edges = album.edges(lens, blur)
+            sides = every.kind < KINDS // 2
             for use in (sides, ~sides):
                 if use.any():
-                    part = _Points(edges[0][0], maps, picture, every, np.zeros(1)).only(use)
+                    part = _Points(small, edges, every.only(use), np.zeros(1))
                     spacing = np.sqrt((part.outlines.outward**2).sum(axis=1)) / part.outlines.range
                     count = int(np.clip(np.degrees(np.median(spacing)) / blur / 2, 0, _SAMPLES)) + 1
                     self.parts.append(part._replace(beyond=(np.arange(count) + 0.5) / count))
@@ -149,7 +140,7 @@ class _Score:
     def thinned(self) -> _Score:
         """The score of fewer points, the fewer the wider the blur is."""
         every = max(1, round(len(self.kind) * self.blur / _BLURS[0] / _COARSE_POINTS))
-        return self.only(lambda part: np.arange(len(part.picture)) % every == 0)
+        return self.only(lambda part: np.arange(len(part.outlines.kind)) % every == 0)
 
     def _reset(self) -> None:
         every = Outlines.joined([part.outlines for part in self.parts])
@@ -158,8 +149,10 @@ class _Score:
         near, fast = (
             np.sqrt(np.mean(each)) for each in (every.range**-2.0, (every.passing**2).sum(axis=1) / every.range**2)
         )
-        late = min(_DELTA / max(fast, 1e-9), PRIOR_SIGMA[6])
-        self.delta = np.concatenate([[_DELTA] * 3, [_DELTA / near] * 3, [late, _ZOOM_DELTA]])
+        # Differences for derivatives: what moves points by the last blur, or a deviation of the prior.
+        turn = np.radians(_BLURS[-1])
+        late = min(turn / max(fast, 1e-9), PRIOR_SIGMA[6])
+        self.delta = np.concatenate([[turn] * 3, [turn / near] * 3, [late, _ZOOM_SIGMA]])
 
     def sample(self, state: _State, slopes: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """-log p of all points (NaN out of the picture), its derivatives (N, 8), and the places in it (N, 2)."""
@@ -254,18 +247,17 @@ class _Problem(NamedTuple):
     def ascend(self, score: _Score, state: _State, scale: float) -> _Mode:
         """The maximum of score / scale + log prior near a state, by steps with the outer products of the gradients
         (E. R. Berndt, B. H. Hall, R. E. Hall and J. A. Hausman, 1974)."""
-        best, limit = self.value(score, state, scale), 3 * max(score.blur / 0.25, 1.0)
+        best, limit, length = self.value(score, state, scale), 3 * max(score.blur / 0.25, 1.0), 1.0
         for _ in range(_ASCENT):
             each = score.gradients(state)[0]
             slope = each.sum(axis=0) / scale - matmul(self.prior, state.seen_from(self.start))
             step = solve(matmul(each.T, each) / scale + self.prior, slope)
             step *= min(1.0, limit / max(float(np.abs(step / score.delta)[:7].max()), 1e-9))
-            for length in (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03):
-                trial = state.moved(length * step)
-                if (value := self.value(score, trial, scale)) > best:
-                    break
-            else:
-                break
+            length = min(2 * length, 4.0)
+            while not (value := self.value(score, trial := state.moved(length * step), scale)) > best:
+                length /= 2
+                if length < 0.03:
+                    return state, best
             gain, best, state = value - best, value, trial
             if gain < 1e-2 / scale:
                 break
@@ -316,15 +308,17 @@ class _Problem(NamedTuple):
             more *= max(1.0, float(eigh(matmul(own.T, spread, own))[0][-1]) / scale**2)
         return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
 
-    def modes(self, views: Sequence[_View], scale: float) -> list[_Mode]:
+    def modes(self, album: Album, views: Sequence[Outlines], scale: float) -> list[_Mode]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
-        score = _Score(views, _BLURS[0]).thinned()
+        score = _Score(album, views, _BLURS[0]).thinned()
         score.fit(self.start)
-        wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.0))
+        wide, fine = np.radians([-4.0, 0.0, 4.0]), np.radians(np.arange(-7, 8, 1.4))
         grid = np.array([*itertools.product(wide, fine, fine)])
         turns = matmul(grid, self.start.mount.rotation.T)
-        states = [self.start.moved(np.append(turn, np.zeros(5))) for turn in turns]
-        values = np.array([self.value(score, state, scale) for state in states])
+        rotations = matmul(exp(turns), self.start.mount.rotation)
+        states = [_State(self.start.mount._replace(rotation=rotation)) for rotation in rotations]
+        values = np.array([score.value(state) for state in states]) / scale
+        values -= 0.5 * (matmul(turns, self.prior[:3, :3]) * turns).sum(axis=1)
         chosen: list[int] = []
         for number in np.argsort(-values, kind="stable"):
             if all(np.abs(grid[number] - grid[other]).max() > np.radians(2.5) for other in chosen):
@@ -333,7 +327,7 @@ class _Problem(NamedTuple):
                 break
         found = [self.start, *(states[number] for number in chosen)]
         for blur in _BLURS:
-            score = _Score(views, blur).thinned()
+            score = _Score(album, views, blur).thinned()
             climbed = []
             for state in found:
                 score.share, score.slope = np.full(KINDS, 0.3), 0.3
@@ -368,21 +362,21 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
 
     if not start.known:
         return refused("nobody declared where it is; measure it to 5 degrees and 20 cm, and set `rig`")
-    pictures = [Picture(pair.grey, pair.lens) for pair in pairs]
-    few = slice(None, None, max(1, len(pairs) // _COARSE_PAIRS))
-    views = _views(pairs[few], pictures[few], start)
-    points = sum(len(view.outlines.kind) for view in views)
+    every = max(1, len(pairs) // _COARSE_PAIRS)
+    album = Album(pairs, [_BLURS[-1:] if number % every else _BLURS for number in range(len(pairs))])
+    views = _views(pairs, album, start, every)
+    points = sum(len(view.kind) for view in views)
     if len(views) < _MIN_PAIRS:
         return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
     known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2, _ZOOM_SIGMA**2]])
     problem = _Problem(_State(start._replace(time_offset=0.0)), inv(np.diag(known)))
     scale = 10.0
-    modes = problem.modes(views, scale)
-    views = _views(pairs, pictures, modes[0][0].mount)
+    modes = problem.modes(album, views, scale)
+    views = _views(pairs, album, modes[0][0].mount)
     off = modes[0][0].seen_from(problem.start)
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
-    final = _Score(views, _BLURS[-1])
+    final = _Score(album, views, _BLURS[-1])
     state, covariance, best = problem.result(final, modes[:1], scale)
     if not best > _MIN_SCORE:
         return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
@@ -399,10 +393,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     return MountEstimate(mount, covariance[:7, :7] + shared, prior, shared=shared)
 
 
-def _views(pairs: Sequence[Pair], pictures: Sequence[Picture], mount: Mount) -> list[_View]:
-    """Those pairs that have outlines."""
-    found = [
-        _View(picture, outlines(pair, number, picture.lens, mount))
-        for number, (pair, picture) in enumerate(zip(pairs, pictures, strict=True))
-    ]
-    return [view for view in found if len(view.outlines.kind)]
+def _views(pairs: Sequence[Pair], album: Album, mount: Mount, every: int = 1) -> list[Outlines]:
+    """Of every so many pairs those that have outlines."""
+    numbers = range(0, len(pairs), every)
+    found = [outlines(pairs[number], number, album.lenses[number], mount) for number in numbers]
+    return [view for view in found if len(view.kind)]

@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.numerics.compiled import compiled, inlined
+
+
+@cache
+def numbers_of(lens: Lens) -> np.ndarray:
+    """A lens as kernels read it, f8 (12,): fx, fy, cx, cy, p1, p2, k1 to k4, maximum tangent, whether it is a fisheye
+    (see `Lens.pixels`)."""
+    return np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.p, *lens.k, lens.max_tangent, float(lens.is_fisheye)])
+
+
+@inlined
+def project(lens: np.ndarray, zoom: float, seen: np.ndarray) -> tuple[float, float, float, float]:
+    """Column and row of a point in the camera's frame, NaN where the lens sees nothing; the radial factor, and its
+    derivative by x over x."""
+    u = v = radial = growth = np.nan
+    x, y = -seen[1] / seen[0], -seen[2] / seen[0]
+    square = x * x + y * y
+    radius = np.sqrt(square)
+    if seen[0] > 0.1 and radius <= lens[10]:
+        angle = np.arctan(radius) if lens[11] > 0 else radius
+        t = angle * angle
+        radial = 1 + t * (lens[6] + t * (lens[7] + t * (lens[8] + t * lens[9])))
+        growth = 2 * (lens[6] + t * (2 * lens[7] + t * (3 * lens[8] + t * 4 * lens[9])))
+        if lens[11] > 0 and radius > 0:
+            whole_slope = (radial + t * growth) / (1 + square)
+            radial *= angle / radius
+            growth = (whole_slope - radial) / square
+        u = lens[2] + zoom * lens[0] * (x * radial + 2 * lens[4] * x * y + lens[5] * (square + 2 * x * x))
+        v = lens[3] + zoom * lens[1] * (y * radial + lens[4] * (square + 2 * y * y) + 2 * lens[5] * x * y)
+    return u, v, radial, growth
 
 
 @compiled
@@ -29,7 +61,7 @@ def look(
 
     Args:
         edges: f4 (P, height, width), -log p; plane: i8 (N,), which of them.
-        lens: f8 (12,), fx, fy, cx, cy, p1, p2, k1 to k4, maximum tangent, whether it is a fisheye (see `Lens.pixels`).
+        lens: f8 (12,), as of `numbers_of`.
         rotation, translation: of the camera, in the lidar frame; late: s; zoom: factor of the focal lengths.
         point, outward, passing: f8 (N, 3), see `Outlines`; beyond: f8 (M,), the parts; power: as of `sample`.
         values: f8 (N,), NaN out of the picture; places: f8 (N, 2), in the picture, 0 to 1.
@@ -47,23 +79,7 @@ def look(
                 arm[i] = point[n, i] + beyond[m] * outward[n, i] - late * passing[n, i] - translation[i]
             for j in range(3):
                 seen[j] = arm[0] * rotation[0, j] + arm[1] * rotation[1, j] + arm[2] * rotation[2, j]
-            u = v = np.nan
-            if seen[0] > 0.1:
-                x, y = -seen[1] / seen[0], -seen[2] / seen[0]
-                square = x * x + y * y
-                radius = np.sqrt(square)
-                if radius <= lens[10]:
-                    # The radial factor, and its derivative by x over x.
-                    angle = np.arctan(radius) if lens[11] > 0 else radius
-                    t = angle * angle
-                    radial = 1 + t * (lens[6] + t * (lens[7] + t * (lens[8] + t * lens[9])))
-                    growth = 2 * (lens[6] + t * (2 * lens[7] + t * (3 * lens[8] + t * 4 * lens[9])))
-                    if lens[11] > 0 and radius > 0:
-                        whole_slope = (radial + t * growth) / (1 + square)
-                        radial *= angle / radius
-                        growth = (whole_slope - radial) / square
-                    u = lens[2] + zoom * lens[0] * (x * radial + 2 * lens[4] * x * y + lens[5] * (square + 2 * x * x))
-                    v = lens[3] + zoom * lens[1] * (y * radial + lens[4] * (square + 2 * y * y) + 2 * lens[5] * x * y)
+            u, v, radial, growth = project(lens, zoom, seen)
             if m == count // 2:
                 places[n, 0], places[n, 1] = u / width, v / height
             if not (u >= 0 and v >= 0 and u < width - 1 and v < height - 1):
@@ -78,6 +94,7 @@ def look(
             peak = max(peak, each[m])
             if len(slopes) == 0:
                 continue
+            x, y = -seen[1] / seen[0], -seen[2] / seen[0]
             du, dv = (1 - b) * (right - corner) + b * (opposite - below), bottom - top
             mixed = x * y * growth + 2 * (lens[4] * x + lens[5] * y)
             by_u, by_v = du * zoom * lens[0], dv * zoom * lens[1]
@@ -97,6 +114,11 @@ def look(
         for k in range(8 * min(1, len(slopes))):
             slopes[n, k] = 0.0
         if not whole:
+            continue
+        if count == 1:
+            values[n] = each[0]
+            for k in range(8 * min(1, len(slopes))):
+                slopes[n, k] = by[0, k]
             continue
         for m in range(count):
             each[m] = np.exp(power * (each[m] - peak))

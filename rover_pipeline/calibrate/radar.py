@@ -12,6 +12,7 @@ import yaml
 
 from rover_pipeline.calibrate.array import Fit, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.tuning import TUNING
+from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
@@ -23,6 +24,7 @@ from rover_pipeline.radar.angles import coherence
 from rover_pipeline.radar.axes import is_real, max_doppler, resolutions
 from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency, placed_board, recorded_board
 from rover_pipeline.radar.detect import Peaks
+from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.frames import Coupling, make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
 from rover_pipeline.radar.points import PointFinder
@@ -88,6 +90,11 @@ class _Radar:
         self.coupling: Coupling | None = None
 
     @property
+    def doppler_sigma(self) -> float:
+        """Standard deviation of an echo's Doppler less that of the motion, m/s."""
+        return float(np.hypot(VelocitySection().doppler_error * self.bin_mps, TUNING.velocity_sd))
+
+    @property
     def board_name(self) -> str:
         named = self.options.board or recorded_board(self.texts.get("config")) or assumed_board(self.shape)
         return str(named).upper()
@@ -99,7 +106,7 @@ class _Radar:
 
     def prepare(self) -> None:
         """Find the coupling."""
-        numbers = self.frames(self.valid, TUNING.coupling_frames)
+        numbers = self.frames(self.valid, PREPARED)
         if not len(numbers):
             raise FormatError(f"{self.path}: has no valid frame to calibrate from")
         iq = np.concatenate([self.iq.read(int(n), int(n) + 1) for n in numbers])
@@ -217,11 +224,11 @@ def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:
     count = sum(len(part.snr) for part in parts)
     if count < TUNING.min_echoes:
         raise ConfigError(
-            f"{radars[0].path}: has {count} strong echoes while the radar moves between {TUNING.min_speed} m/s and its "
-            f"largest Doppler, {TUNING.min_echoes} are needed; calibrate on a reflector (--reflector)"
+            f"{radars[0].path}: has {count} strong echoes while the radar moves, more slowly than its largest Doppler, "
+            f"{TUNING.min_echoes} are needed; calibrate on a reflector (--reflector)"
         )
     echoes = _Echoes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    sigma = np.full(count, np.hypot(VelocitySection().doppler_error * radars[0].bin_mps, TUNING.velocity_sd))
+    sigma = np.full(count, radars[0].doppler_sigma)
     velocity = np.concatenate(velocities)
     fit = fit_moving(radars[0].board, echoes.snapshots, echoes.snr, echoes.doppler, velocity, sigma)
     if fit.used.sum() < TUNING.min_echoes:
@@ -247,8 +254,9 @@ def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
     world = pose.channel("vel").read(0, count)
     velocity = np.einsum("fij,fi->fj", pose.channel("rot").read(0, count), world)
     speed = np.linalg.norm(velocity, axis=1)
-    limit = TUNING.unaliased * (max_doppler(radar.texts["sidecar"]) or np.inf)
-    return velocity, (pose.valid(count) > 0) & (speed > TUNING.min_speed) & (speed < limit)
+    limit = (max_doppler(radar.texts["sidecar"]) or np.inf) - OUTLIER * radar.doppler_sigma
+    # Slower, a Doppler says no more about a direction than the prior of a turn does.
+    return velocity, (pose.valid(count) > 0) & (speed > radar.doppler_sigma / TUNING.turn_prior) & (speed < limit)
 
 
 def _described(

@@ -267,9 +267,10 @@ def _reliability(rows: _Rows, motion: _Motion, weight: np.ndarray) -> float:
     times, last, pull = motion.times, len(motion.times) - 1, weight[:, None] * rows.along
     if last < 1:
         return 0.0
-    information, off = np.zeros((last + 1, 3, 3)), np.zeros((last + 1, 3))
-    np.add.at(information, rows.frame, pull[:, :, None] * rows.along[:, None])
-    np.add.at(off, rows.frame, pull * rows.residual[:, None])
+    terms = np.concatenate([pull[:, :, None] * rows.along[:, None], (pull * rows.residual[:, None])[..., None]], axis=2)
+    place = (rows.frame[:, None] * 12 + np.arange(12)).ravel()
+    sums = np.bincount(place, terms.ravel(), 12 * (last + 1)).reshape(-1, 3, 4)
+    information, off = sums[..., :3], sums[..., 3]
     good = np.bincount(rows.frame, minlength=last + 1) >= MIN_ECHOES
     vel = rows.vel - solve(information + np.eye(3), off[..., None])[..., 0]
     change, both, longest = np.zeros_like(vel), good, 1.5 * float(np.median(np.diff(times)))

@@ -17,8 +17,6 @@ class Tuning:
     max_range_m: float = 1000.0
 
     # --- l5kit ---
-    #: Distance of agents from the limits of l5kit, m, rad or m2, against rounding to single precision there.
-    limit_margin: float = 1e-3
     #: Maximum speed of the rig, m/s, against poses that are wrong: nothing that carries the sensors is so fast.
     max_speed: float = 60.0
 

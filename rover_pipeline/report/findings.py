@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from rover_pipeline.clocks.tuning import TUNING as CLOCKS
 from rover_pipeline.draw.formatting import count, duration, join, percent
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.read.contents import Remark
@@ -255,7 +256,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
                 continue  # the finding about these samples says why
             # A remark about a file reports damage, however short the recording is.
             few = "/" not in place and any(
-                each.name == _sensor(place) and each.samples < TUNING.few_samples for each in evidence.raw
+                each.name == _sensor(place) and each.samples < CLOCKS.min_scattered for each in evidence.raw
             )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:

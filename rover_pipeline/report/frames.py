@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.calibrate.outlines import Pair, tangents
+from rover_pipeline.calibrate.outlines import Pair
 from rover_pipeline.draw.pixels import (
     EmbeddedImage,
     embed_image,
@@ -27,6 +27,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.lidar.panorama import Panorama
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.read.sensors import SensorRecord, read_sidecar
 from rover_pipeline.report.tuning import TUNING
@@ -122,7 +123,9 @@ def draw_overlays(trace: Trace, width: int) -> list[Frame]:
 def _overlay(pair: Pair, mount: Mount, width: int) -> np.ndarray:
     """Points in colours by the logarithm of distance over a picture in grey, u1 (row, column, RGB)."""
     drawn = resize_image(pair.grey[..., None].repeat(3, axis=2), width)
-    x, y, seen = tangents(pair.xyz, mount)
+    seen = matmul(pair.xyz - mount.translation, mount.rotation)
+    seen = seen[seen[:, 0] > 0.1]
+    x, y = -seen[:, 1] / seen[:, 0], -seen[:, 2] / seen[:, 0]
     column, row = (np.rint(each) for each in pair.lens.resized(drawn.shape[1], drawn.shape[0]).pixels(x, y))
     inside = (column >= 0) & (column < drawn.shape[1]) & (row >= 0) & (row < drawn.shape[0])
     nearest_last = np.flatnonzero(inside)[np.argsort(-seen[inside, 0], kind="stable")][:: 1 + inside.sum() // _OVERLAID]
@@ -268,7 +271,7 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
         far = axis[-1] if axis is not None else distance[np.isfinite(distance)].max(initial=1.0)
-        return float(np.clip(far, 1.0, TUNING.max_reach_m))
+        return float(np.clip(far, 1.0, TUNING.max_value))
 
     return render, "red recedes"
 

@@ -16,8 +16,6 @@ class Tuning:
     # --- Findings ---
     #: Share of invalid samples above which a sensor or a trajectory is of no use.
     max_invalid_share: float = 0.5
-    #: Of fewer samples neither the clock nor anything else can be estimated: remarks about them are no warnings.
-    few_samples: int = 20
     #: A trajectory of so few sweeps has nothing to be checked against: that it is invalid is no error. And at least so
     #: many samples must be the same for a sensor to be called stuck. Damages.
     few: int = 3
@@ -33,13 +31,11 @@ class Tuning:
     one_colour: int = 6
 
     # --- Damaged values, which would stretch charts ---
-    #: Maximum speed, m/s, and value of any other channel: an axis beyond it cannot be drawn.
-    max_speed_mps: float = 1e3
+    #: Maximum value of a channel in its unit, and distance in a picture of the radar, m: an axis beyond it cannot be
+    #: drawn.
     max_value: float = 1e6
     #: Maximum distance of a time stamp from the median of its sensor, s.
     max_distance_s: float = 30 * 86400.0
-    #: Maximum distance of points in a picture of the radar, m: no radar on a rover has points that are farther away.
-    max_reach_m: float = 500.0
 
 
 TUNING = Tuning()

@@ -181,7 +181,7 @@ def test_slopes_are_the_differences_of_values_through_any_lens(model: LensModel)
     lines = Outlines(
         point, rng.normal(0, 0.05, (200, 3)), rng.integers(0, 4, 200), point[:, 0], np.zeros(200, int), point
     )
-    points = _Points(lens, edges, np.zeros(200, int), lines, np.array([0.2, 0.5, 0.8]))
+    points = _Points(lens, edges, lines, np.array([0.2, 0.5, 0.8]))
     at = changed(Mount(np.array([0.1, 0.2, -0.1]), np.eye(3)), np.array([0.05, -0.1, 0.02, 0, 0, 0, 0.01]))
     value, slopes, _ = points.sample(_State(at, 0.01), 0.7, True)
     assert np.isfinite(value).mean() > 0.9
@@ -203,6 +203,6 @@ def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:
     none = np.zeros((4, 3))
     points = Outlines(point, none, np.arange(4), np.full(4, 3.0), np.zeros(4, "i8"), none)
     edges = np.random.default_rng(0).random((1, 2, 300, 480), "f4")
-    part = _Points(lens, edges, np.zeros(4, "i8"), points, np.zeros(1))
+    part = _Points(lens, edges, points, np.zeros(1))
     value, slopes, _ = part.sample(_State(IDENTITY), 0.7, True)
     assert np.isfinite(value).all() and np.isfinite(slopes).all() and (np.abs(slopes[:, :3]).max(axis=1) > 0).all()

@@ -13,7 +13,6 @@ import numpy as np
 
 from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.export.objects import Objects
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 
@@ -224,17 +223,13 @@ def _runs(
     label = matmul(rows.probability.mean(0), weights)
     label = (label / label.sum() if label.sum() > 0 else np.eye(len(LABELS))[1]).astype("f4")
     yaw, extent = _steady_boxes(rows.yaw, rows.extent, rows.vel)
-    footprint = extent[0] * extent[1]
-    if (
-        not label[KEPT_LABELS].sum() > options.threshold
-        or footprint < MIN_FOOTPRINT_M2 + TUNING.limit_margin
-        or extent[2] <= 0
-    ):
+    footprint = extent[:2].astype("f4").prod()  # as l5kit computes it from what is stored
+    if not label[KEPT_LABELS].sum() > options.threshold or footprint < MIN_FOOTPRINT_M2 or extent[2] <= 0:
         return []
     frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, options.max_gap)
-    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M - TUNING.limit_margin
+    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M
     frames, pos, vel, heading = frames[near], pos[near], vel[near], heading[near]
-    cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading)) >= MAX_TURN_RAD - TUNING.limit_margin)
+    cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading.astype("f4"))) >= MAX_TURN_RAD)
     found = []
     for part in np.split(np.arange(len(frames)), np.flatnonzero(cuts) + 1):
         if len(part) < options.min_frames:

@@ -141,7 +141,7 @@ def read_speed_sigma(record: SensorRecord | None) -> np.ndarray | None:
 
 def _norm(vel: np.ndarray) -> np.ndarray:
     """Speeds of velocities, f8 (frame,), m/s; NaN where they are too large to be true."""
-    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < TUNING.max_speed_mps, axis=1)
+    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < TUNING.max_value, axis=1)
     return np.linalg.norm(np.where(plausible[:, None], vel, np.nan), axis=1)
 
 
@@ -163,7 +163,7 @@ def compare_radar_speed(
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
-    if not 0 < max_doppler < TUNING.max_speed_mps:
+    if not 0 < max_doppler < TUNING.max_value:
         return None
     speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
     difference = contradicted = speeds_apart = None
