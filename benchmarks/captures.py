@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rosbags.highlevel import AnyReader
 
 import rover_pipeline as rp
 from benchmarks.measure import print_versions
@@ -58,6 +60,24 @@ def hand_carried(captures: Path, folder: Path) -> None:
     record("radar_velocity/hand valid", f"{100 * trace['radar_velocity'].valid.mean():.0f}", "%", of=of, world="real")
 
 
+def latency(captures: Path) -> None:
+    """The time from the middle of the chirps of the hand-carried radar to the arrival of its cloud, by its triggers."""
+    arrivals: dict[str, list[float]] = {}
+    stamps: dict[str, list[float]] = {}
+    with AnyReader([captures / "bags" / BAG]) as reader:
+        for connection, time, raw in reader.messages():
+            message: Any = reader.deserialize(raw, connection.msgtype)
+            stamp = getattr(message, "header", message).stamp
+            arrivals.setdefault(connection.topic, []).append(time * 1e-9)
+            stamps.setdefault(connection.topic, []).append(stamp.sec + stamp.nanosec * 1e-9)
+    imu, clouds, triggers = "/sensor_platform/imu", "/ti_mmwave/radar_scan_pcl", "/sensor_platform/radar_right/trigger"
+    clock = np.median(np.subtract(arrivals[imu], stamps[imu]))
+    # There is one trigger more than clouds, so that the first cloud is that of the first one.
+    took = np.subtract(arrivals[clouds], clock) - stamps[triggers][:-1] - 18.5e-3 / 2
+    of = f"{BAG}: {len(took)} clouds; a frame lasts 18.5 ms"
+    record("radar_odom/hand latency", f"{1e3 * np.median(took):.1f}", "ms", of=of, world="real")
+
+
 def one_frame(captures: Path) -> None:
     """The velocity of a car by one frame of a 4D radar, beside that of its RTK and INS."""
     folder = captures / "lidar_radar_vod"
@@ -80,4 +100,5 @@ if __name__ == "__main__":
     print_versions("numpy", "scipy", "small_gicp")
     with tempfile.TemporaryDirectory(prefix="captures-") as scratch:
         hand_carried(given.captures, Path(scratch))
+        latency(given.captures)
         one_frame(given.captures)

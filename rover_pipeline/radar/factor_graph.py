@@ -35,7 +35,7 @@ MIN_ERROR = VelocitySection().least_error
 _ACC_WALK = 3e-3
 #: Maximum number of iterations, and the change, in the units of the unknowns, after which there are no more: what is
 #: known so well is taken for known. Schedule.
-_ITERATIONS, _SMALL_STEP = 12, 1e-5
+ITERATIONS, _SMALL_STEP = 12, 1e-5
 
 
 class RadarVelocities(NamedTuple):
@@ -171,7 +171,7 @@ def smooth(
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
     found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), memory])
-    for number in range(_ITERATIONS):
+    for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or len(radars) == 1
         weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)

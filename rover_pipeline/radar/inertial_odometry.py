@@ -26,16 +26,13 @@ from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNo
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
-from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
-from rover_pipeline.numerics.nearest import nearest_samples
+from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import MIN_ERROR, Common, RadarVelocities, Smoothed, smooth, without_prior
+from rover_pipeline.radar.factor_graph import ITERATIONS, MIN_ERROR, Common, Smoothed, smooth
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
-
-#: Times that velocities are moved to where they fit the IMU best, and instants about each that are averaged. Schedule.
-_SHIFTS, _AROUND = 6, 9
+from rover_pipeline.radar.velocity_factors import Measured, as_factor, instants, swing_of
 
 
 def radar_odom(
@@ -223,39 +220,6 @@ def _why_none(result: Estimate, count: int, options: RadarOdometryOptions) -> st
     )
 
 
-class Measured(NamedTuple):
-    """The velocities of a radar.
-
-    Attributes:
-        ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
-        mount: of the radar.
-        vertical, pitch: of the prior of the vertical velocity that each holds; see `vertical_sigma`.
-        added: what was added to its times, s, because they seem to be wrong, and its standard deviation.
-    """
-
-    ts: np.ndarray
-    vel: np.ndarray
-    cov: np.ndarray
-    mount: Mount
-    vertical: float
-    pitch: float
-    added: float = 0.0
-    added_sd: float = 0.0
-
-    @property
-    def known(self) -> np.ndarray:
-        """Which frames have a velocity, bool (N,)."""
-        return np.asarray(np.isfinite(self.vel).all(axis=1))
-
-    def at_times(self, added: float, deviation: float) -> Measured:
-        """The same at times to which `added` is added, s."""
-        return self._replace(ts=self.ts + added, added=added, added_sd=deviation)
-
-    def without(self) -> Measured:
-        """The same instants without velocities."""
-        return self._replace(vel=np.full_like(self.vel, np.nan))
-
-
 class Estimate(NamedTuple):
     """The smoothed motion of N frames.
 
@@ -305,7 +269,7 @@ def estimate(
     """
     radars = [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
     late = np.repeat([[0.0], [PRIOR_SIGMA[6]]], len(radars), axis=1)
-    for _ in range(_SHIFTS):
+    for _ in range(ITERATIONS):
         shifted = [each.at_times(*theirs) for each, theirs in zip(radars, late.T.tolist(), strict=True)]
         found = _at_instants(shifted, imu_ts, acc, avel, mounts[1], options, memory)
         if found.common is None:
@@ -332,7 +296,7 @@ def _at_instants(
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
         return Estimate(Smoothed.unknown(count), unknown, unknown, np.zeros(count, bool), unknown[:, 0], weights)
-    nodes = _instants(radars)
+    nodes = instants(radars)
     imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise), memory)
     force, rates = sampled(nodes, imu_ts, acc), sampled(nodes, imu_ts, avel)
     # While the IMU is silent, the rig turns and accelerates as it does at other times.
@@ -345,9 +309,9 @@ def _at_instants(
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
     step = np.minimum(imu.longest, imu.seconds)
     imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    swings = [_swing(avel, each.mount.translation - imu_mount.translation) for each in radars] if others else [None]
+    swings = [swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars] if others else [None]
     factors = [
-        _as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory)
+        as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory)
         for each, swing in zip(radars, swings, strict=True)
     ]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
@@ -379,72 +343,6 @@ def _at_instants(
     if len(broken):
         valid[broken[0] + 1 :] = False
     return Estimate(motion, force, rates, valid, sigma, weights, common, swings[0])
-
-
-def _instants(radars: Sequence[Measured]) -> np.ndarray:
-    """Instants of states, f8 (N,), s: those of the first radar, and those of others at which there is none yet.
-
-    Between two that are one, gravity changes a velocity by no more than what is not known of it anyway.
-    """
-    nodes = radars[0].ts
-    for each in radars[1:]:
-        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < MIN_ERROR / GRAVITY
-        nodes = np.union1d(nodes, each.ts[~near])
-    return nodes
-
-
-def _swing(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
-    """Covariance of the velocity at the end of an arm by white noise of the gyroscope, f8 (3, 3), m2/s2.
-
-    The noise is that of second differences, 1.5 times what it is between two samples, at instants anywhere.
-    """
-    noise = np.median(np.diff(avel, 2, axis=0) ** 2, axis=0) / (chdtri(1, 0.5) * 6 * 1.5) if len(avel) > 2 else 0 * arm
-    lever = skew(arm[None])[0]
-    return np.asarray(matmul(lever * noise, lever.T))
-
-
-def _as_factor(
-    radar: Measured,
-    nodes: np.ndarray,
-    recorded: tuple[np.ndarray, np.ndarray, np.ndarray],
-    imu: Mount,
-    swing: np.ndarray | None,
-    memory: Memory,
-) -> RadarVelocities:
-    """The velocities of a radar in the factor graph.
-
-    Args:
-        recorded: times of the IMU, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2 and rad/s.
-        swing: see `Estimate`; None = it is the only radar.
-    """
-    cov, common, at = radar.cov, 0.0, np.arange(len(nodes))
-    if swing is not None:
-        at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
-        radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
-        vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
-        rows = (radar.cov[:, 2, 2] < vertical**2 / 2).any()  # it sees more of the vertical than is known beforehand
-        common = TUNING.scale_error if rows else TUNING.scale_error_level
-        # An error of the scale is in each frame's covariance as one of its own.
-        cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
-        known = radar.known & np.isfinite(cov).all(axis=(1, 2))
-        values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, MIN_ERROR**2)[:, None]
-        cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
-        cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
-    vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
-    measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
-    for part in memory.blocks(len(at), AT_ONCE):
-        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part])
-    arm = radar.mount.translation - imu.translation
-    errors = common, float(PRIOR_SIGMA[6]), radar.added
-    imu_ts, acc, avel = recorded
-    force = acc + np.cross(np.gradient(avel, imu_ts, axis=0), arm) + np.cross(avel, np.cross(avel, arm))
-    # How fast velocities change is wanted on average over the times at which they may have been measured (statistical
-    # linearisation; A. Gelb, Applied Optimal Estimation, 1974): a shake that is faster than that averages out.
-    around = nodes[at] + np.sqrt(3) * radar.added_sd * np.linspace(-1, 1, _AROUND)[:, None]
-    force, turning = (np.mean([sampled(each, imu_ts, values) for each in around], axis=0) for values in (force, avel))
-    rates = sampled(nodes[at], imu_ts, avel)
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, turning, *errors)
 
 
 def _channels(

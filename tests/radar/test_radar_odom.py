@@ -12,7 +12,8 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import AT_ONCE, ImuNoise, preintegrate
 from rover_pipeline.numerics.blocks import Memory, OnDisk
 from rover_pipeline.odometry import level
-from rover_pipeline.radar.inertial_odometry import Estimate, estimate, without_prior
+from rover_pipeline.radar.factor_graph import without_prior
+from rover_pipeline.radar.inertial_odometry import Estimate, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.simulate import PRESETS

@@ -9,9 +9,10 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import ACC_BIAS
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.inertial_odometry import Estimate, Measured, _channels, _contradicting, estimate
+from rover_pipeline.radar.inertial_odometry import Estimate, _channels, _contradicting, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
+from rover_pipeline.radar.velocity_factors import Measured
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.sensors import imu
