@@ -20,7 +20,7 @@ from rover_pipeline.calibrate.camera_mount import estimate_camera
 from rover_pipeline.calibrate.outlines import Pair
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import changed, compare, difference
+from rover_pipeline.kinematics.mounts import COMPONENTS, changed, compare, difference
 
 #: Ahead, left and up of a camera by what its lens calls right, down and ahead.
 AXES = np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])
@@ -99,6 +99,14 @@ def main() -> None:
     record("mounts/kitti NEES", f"{np.mean(squares):.2f}", of=of, world="real")
     deviation = compare(true, estimate_camera(pairs, true))
     record("mounts/kitti called wrong", str(int(deviation.is_wrong)), of=f"the published mount, {of}", world="real")
+    named = []
+    for number, size in enumerate([np.radians(1.0)] * 3 + [0.05] * 3):
+        declared = changed(true, np.eye(7)[number] * size)
+        deviation = compare(declared, estimate_camera(pairs, declared))
+        named.append(deviation.is_wrong and deviation.component == number and deviation.error[number] < 0)
+        print(COMPONENTS[number], named[-1], deviation, flush=True)
+    counted = ", ".join(f"{name} {int(each)}" for name, each in zip(COMPONENTS, named, strict=False))
+    record("mounts/kitti found", f"{counted} of 1", of=f"1 degree or 5 cm wrong, {of}", world="real")
     refused = 0
     for camera, few, true in dgp(given.captures / "lidar_camera_dgp"):
         found = estimate_camera(few, true)

@@ -22,7 +22,7 @@ class Tuning:
     #: Hypotheses that are refined and compared with the best one: one that is not refined looks worse. Down.
     compared: int = 4
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees;
-    #: without it a real radar carried by hand ends 70 cm from its start, not 63.
+    #: without it a real radar carried by hand ends 55 cm from its start, not 52.
     steepest: float = 1.0
     #: Largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
     guide_evidence: float = 25.0
