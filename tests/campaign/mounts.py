@@ -107,7 +107,8 @@ def main(argv: Sequence[str]) -> None:
             print(f"| {len(some)} {type} | {false} | {' | '.join((*nees, *signs))} |")
             if asked.record:
                 kinds = ", ".join(asked.names or KINDS)
-                of = f"{len(some)} sensors of {asked.count} recordings of 30 s each of {kinds}; 1 degree, 5 cm, 20 ms wrong"
+                of = f"{len(some)} sensors of {asked.count} recordings of 30 s each of {kinds}"
+                of += "; 1 degree, 5 cm or 20 ms wrong"
                 found = [f"{name} {each.count('+')} of {len(each.strip())}"
                          for name, each in zip(COMPONENTS, columns, strict=True) if each.strip()]  # fmt: skip
                 figures.record(f"mounts/{type} false", f"{false} of {len(some)}", of=of)
