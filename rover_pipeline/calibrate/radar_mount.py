@@ -43,8 +43,8 @@ from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve
 from rover_pipeline.radar.ego_motion import MIN_ECHOES, tangents
 from rover_pipeline.radar.tuning import TUNING
 
-#: Minimum number of points for each unknown in each half: with fewer the scale of their errors is not known. Tuned: by
-#: hand.
+#: Minimum number of points for each unknown in each half: with fewer the scale of their errors is not known.
+#: Tuned: by hand.
 _MIN_POINTS = 9
 #: Iterations at most, the step after which there are no more, rotations that are tried before, on about as many points,
 #: the number of points from which only every other one is used, and the change of the time offset, s, over which the
