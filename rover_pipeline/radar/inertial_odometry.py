@@ -269,14 +269,14 @@ def estimate(
     """
     radars = [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
     late = np.repeat([[0.0], [PRIOR_SIGMA[6]]], len(radars), axis=1)
-    for _ in range(ITERATIONS):
+    for number in range(ITERATIONS):
         shifted = [each.at_times(*theirs) for each, theirs in zip(radars, late.T.tolist(), strict=True)]
         found = _at_instants(shifted, imu_ts, acc, avel, mounts[1], options, memory)
         if found.common is None:
             break
-        step, wide = np.abs(found.common.errors[:, 4]).max(), late[1].max()
-        late = np.array([late[0] + found.common.errors[:, 4], found.common.sigma[:, 4]])
-        if step < MIN_ERROR / GRAVITY and wide < PRIOR_SIGMA[6]:
+        step = found.common.errors[:, 4]
+        late = np.array([late[0] + step, found.common.sigma[:, 4]])
+        if number and np.abs(step).max() < MIN_ERROR / GRAVITY:  # the first one had a wide average
             break
     return found._replace(late=late)
 

@@ -111,10 +111,14 @@ def as_factor(
     arm = radar.mount.translation - imu.translation
     errors = common, float(PRIOR_SIGMA[6]), radar.added
     imu_ts, acc, avel = recorded
-    force = acc + np.cross(np.gradient(avel, imu_ts, axis=0), arm) + np.cross(avel, np.cross(avel, arm))
+    step, (force, turning) = float(np.median(np.diff(imu_ts))), np.zeros((2, len(at), 3))
     # How fast velocities change is wanted on average over the times at which they may have been measured (statistical
     # linearisation; A. Gelb, Applied Optimal Estimation, 1974): a vibration that is faster averages out.
     around = nodes[at] + np.sqrt(3) * radar.added_sd * np.linspace(-1, 1, 9)[:, None]
-    force, turning = (np.mean([sampled(each, imu_ts, values) for each in around], axis=0) for values in (force, avel))
+    for now in around:
+        own, rate = sampled(now, imu_ts, acc), sampled(now, imu_ts, avel)
+        change = (sampled(now + step, imu_ts, avel) - sampled(now - step, imu_ts, avel)) / (2 * step)
+        force += (own + np.cross(change, arm) + np.cross(rate, np.cross(rate, arm))) / len(around)
+        turning += rate / len(around)
     rates = sampled(nodes[at], imu_ts, avel)
     return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, turning, *errors)
