@@ -55,7 +55,7 @@ def hand_carried(captures: Path, folder: Path) -> None:
     record("radar_odom/hand share", f"{100 * apart / way:.1f}", "%", of=of, world="real")
     provenance = read_provenance(folder / "hand" / "_radar_odom")
     assert provenance is not None
-    late, deviation = (1e3 * provenance["measured"][f"added_to_times_{what}"] for what in ("s", "sd"))
+    late, deviation = (1e3 * provenance["measured"][f"time_offset_{what}"] for what in ("s", "sd"))
     record("radar_odom/hand late", f"{late:.0f} \u00b1 {deviation:.0f}", "ms", of=of, world="real")
     record("radar_velocity/hand valid", f"{100 * trace['radar_velocity'].valid.mean():.0f}", "%", of=of, world="real")
 

@@ -5,8 +5,8 @@ Unknown at each frame: rotation, velocity, position and both biases of the IMU. 
 normal equations are block tridiagonal, so that a solution and all covariances take a time in proportion to the frames.
 A velocity that contradicts the others counts less (Cauchy's loss).
 
-**Common errors** are the same in all frames of a radar: how late its stamps are, and of each of several radars its
-scale and how it is turned. They are unknowns too, which border the matrix; what velocities do not say of them stays at
+**Common errors** are the same in all frames of a radar: its time offset, and of each of several radars its scale and
+how it is turned. They are unknowns too, which border the matrix; what velocities do not say of them stays at
 its prior.
 """
 
@@ -24,12 +24,8 @@ from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
-from rover_pipeline.radar.options import VelocitySection
 from rover_pipeline.radar.tuning import TUNING
 
-#: Minimum standard deviation of a velocity of the radar, m/s. It is known no better than the Doppler of a point can be:
-#: what limits that is the same in all points and frames.
-MIN_ERROR = VelocitySection().least_error
 #: Random walk of the bias of an accelerometer, standard deviation after a second, m/s2.
 #: Noise: the ADIS16448 of EuRoC (`imu0/sensor.yaml`).
 _ACC_WALK = 3e-3
@@ -46,11 +42,10 @@ class RadarVelocities(NamedTuple):
         vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
         rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
         avel: f8 (M, 3), angular velocity by the gyroscope in the body frame, rad/s.
-        force, turning: f8 (M, 3), specific force at the radar and angular velocity in the body frame by the IMU, m/s2
-            and rad/s, on average over the times at which the frames may have been measured.
+        force: f8 (M, 3), specific force at the radar in the body frame by the IMU, m/s2.
         common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
             turned, rad, where they are unknowns; 0 = they are none.
-        late: the same of what is to be added to its instants, s, of which `added` has been added.
+        time_sigma: the same of what is to be added to its instants, s, of which `time_offset` has been added.
     """
 
     at: np.ndarray
@@ -60,15 +55,14 @@ class RadarVelocities(NamedTuple):
     arm: np.ndarray
     avel: np.ndarray
     force: np.ndarray
-    turning: np.ndarray
     common: float = 0.0
-    late: float = 0.0
-    added: float = 0.0
+    time_sigma: float = 0.0
+    time_offset: float = 0.0
 
     @property
     def unknown(self) -> np.ndarray:
         """Which common errors are unknowns, bool (5,): of the scale, the rotation, the time."""
-        return np.repeat([self.common > 0, self.late > 0], [4, 1])
+        return np.repeat([self.common > 0, self.time_sigma > 0], [4, 1])
 
     @property
     def known(self) -> np.ndarray:
@@ -127,7 +121,9 @@ class Smoothed(NamedTuple):
                 values[part] += step[part, 3 * number : 3 * number + 3]
 
 
-def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def without_prior(
+    cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray, least_error: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The velocities and their information, f8 (N, 3), (N, 3, 3), without the prior of no vertical velocity.
 
     Each frame's estimate holds that prior. To take it in every frame for a measurement would hold the rig level.
@@ -135,6 +131,8 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     Args:
         cov: f8 (N, 3, 3), m2/s2, NaN where there is no estimate.
         vertical: f8 (N,), standard deviation of the prior, m/s.
+        least_error: minimum standard deviation of a velocity, m/s. It is known no better than the Doppler of a point
+            can be: what limits that is the same in all points and frames.
     """
     known = np.isfinite(cov).all(axis=(1, 2)) & np.isfinite(vel).all(axis=1)
     measured, information = np.zeros((len(vel), 3)), np.zeros((len(vel), 3, 3))
@@ -145,7 +143,7 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     # What is known worse than to a kilometre per second is not known.
     values = np.maximum(values, 1e-6)
     measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
-    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + MIN_ERROR**2), vectors)
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + least_error**2), vectors)
     return measured, information
 
 
@@ -192,11 +190,11 @@ def smooth(
         return state._replace(cov=cov), weights, None
     errors, sigma, unknown = np.zeros((len(radars), 5)), np.zeros((len(radars), 5)), radars[0].unknown
     errors[:, unknown], sigma[:, unknown] = common, np.sqrt(np.diag(own)).reshape(common.shape)
-    precision = np.array([[each.common or np.inf] for each in radars]) ** -2.0
-    precision = precision / (1 + precision * (errors[:, :4] ** 2).sum(axis=1, keepdims=True) / OUTLIER**2)
+    precision = np.zeros((len(radars), 5))
+    precision[:, unknown] = _precision(radars, common)[0]
     # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
     # them is wrong is as uncertain. A rig that stands still shows none.
-    squares, freedoms = (errors[:, :4] ** 2 * precision).sum(axis=0), (1 - sigma[:, :4] ** 2 * precision).sum(axis=0)
+    squares, freedoms = (errors**2 * precision).sum(axis=0)[:4], (1 - sigma**2 * precision).sum(axis=0)[:4]
     birge = squares / np.maximum(freedoms, 1.0)
     wider = np.tile(np.sqrt(np.maximum(np.append(birge, 1.0), 1.0))[unknown], len(radars))
     own = own * np.outer(wider, wider)
@@ -298,8 +296,8 @@ def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> tuple[n
     """
     precision, off = np.zeros((2, *common.shape))
     for n, radar in enumerate(radars):
-        off[n] = common[n] + radar.added * (np.flatnonzero(radar.unknown) == 4)
-        precision[n] = np.repeat([radar.common, radar.late], [4, 1])[radar.unknown] ** -2.0
+        off[n] = common[n] + radar.time_offset * (np.flatnonzero(radar.unknown) == 4)
+        precision[n] = np.repeat([radar.common, radar.time_sigma], [4, 1])[radar.unknown] ** -2.0
         of_kind = (np.flatnonzero(radar.unknown) == 4).astype(int)
         squares = np.bincount(of_kind, precision[n] * off[n] ** 2, 2)[of_kind]
         precision[n] /= 1 + squares / OUTLIER**2
@@ -311,7 +309,7 @@ def _add_velocities(
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     weights, columns = radar.known.astype("f8"), slice(len(common) * number, len(common) * (number + 1))
-    turned, late = radar.common > 0, radar.late > 0
+    turned, shifted = radar.common > 0, radar.time_sigma > 0
     for part in found.memory.blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
@@ -319,11 +317,10 @@ def _add_velocities(
         at_radar = own + np.cross(turning, radar.arm)
         predicted = matmul(at_radar, radar.rotation)
         error = predicted - radar.vel[part]
-        if late:
+        if shifted:
             # How fast the velocity of the radar changes in its own frame.
             force = radar.force[part] - state.acc_bias[at] - GRAVITY * state.rot[at, 2]
-            rate = radar.turning[part] - state.gyro_bias[at]
-            speeding_up = matmul(force - np.cross(rate, at_radar), radar.rotation)
+            speeding_up = matmul(force - np.cross(turning, at_radar), radar.rotation)
             error = error + common[-1] * speeding_up
         if turned:
             change = common[0] * np.eye(3) + skew(common[None, 1:4])[0]
@@ -338,7 +335,7 @@ def _add_velocities(
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
             of_mount = [predicted[..., None], -skew(predicted)] if turned else []
-            slopes = np.concatenate([*of_mount, *([speeding_up[..., None]] if late else [])], axis=2)
+            slopes = np.concatenate([*of_mount, *([speeding_up[..., None]] if shifted else [])], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
             found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)

@@ -27,12 +27,11 @@ from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigvalsh, matmul
-from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import ITERATIONS, MIN_ERROR, Common, Smoothed, smooth
+from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smooth
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
-from rover_pipeline.radar.velocity_factors import Measured, as_factor, instants, swing_of
+from rover_pipeline.radar.velocity_factors import Measured, as_factor, instants, likely_time_offset, swing_of
 
 
 def radar_odom(
@@ -124,7 +123,7 @@ def radar_odom(
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
     if result.common is not None:
         measured |= _of_each(counts, result)
-        warnings += _late(result, [*radars])
+        warnings += _time_offsets(result, [*radars])
         warnings += _contradictions(outside, [*radars], result.common) if further else []
     yield Inspection(measured, warnings, notes=notes)
 
@@ -139,8 +138,7 @@ def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, ma
     vel, cov = (radar.read(name, 0, radar.count).astype("f8") for name in ("vel", "vel_cov"))
     vel[(radar.valid == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
     mount = find_mount("radar", options.rig, radar.texts.get("config"))
-    late = mount.time_offset - main_offset
-    return Measured(times + middle + late, vel, cov, mount, options.vertical, options.pitch)
+    return Measured(times + middle + mount.time_offset - main_offset, vel, cov, mount, options)
 
 
 def _contradicting(
@@ -154,8 +152,7 @@ def _contradicting(
     """Radars of which more velocities contradict the IMU than may, each alone. Arguments as of `estimate`."""
     found = []
     for name, each in radars.items():
-        theirs = options.model_copy(update={"vertical": each.vertical, "pitch": each.pitch})
-        weight = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), theirs).motion.weight
+        weight = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), each.options).motion.weight
         if (weight[each.known] <= 0.5).sum() > TUNING.contradicted * each.known.sum():
             found.append(name)
     return found
@@ -165,8 +162,8 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
     """Figures of each radar for provenance."""
     figures: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(counts):
-        seconds, deviation = result.late[:, number].round(5).tolist()
-        figures[name] = {"added_to_times_s": seconds, "added_to_times_sd": deviation}
+        seconds, deviation = result.time_offsets[:, number].round(5).tolist()
+        figures[name] = {"time_offset_s": seconds, "time_offset_sd": deviation}
         if len(counts) > 1 and result.common is not None:
             errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
             figures[name] |= {
@@ -182,10 +179,10 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
     return {**own, "others": figures, "errors_over_assumed": round(result.common.birge, 3)}
 
 
-def _late(result: Estimate, names: list[str]) -> list[str]:
+def _time_offsets(result: Estimate, names: list[str]) -> list[str]:
     """What a user should know of times that contradict the IMU's."""
     found = []
-    for name, (seconds, sigma) in zip(names, result.late.T, strict=True):
+    for name, (seconds, sigma) in zip(names, result.time_offsets.T, strict=True):
         if seconds**2 > chdtri(1, FALSE_ALARM) * (sigma**2 + TOLERANCE[6] ** 2):
             found.append(
                 f"{name}: its velocities fit the IMU best if {1e3 * seconds:+.0f} \u00b1 {1e3 * sigma:.0f} ms are "
@@ -230,7 +227,7 @@ class Estimate(NamedTuple):
         sigma: f8 (N,), largest standard deviation of the velocity, m/s.
         weights: of the velocities of each radar, 0 to 1.
         common: errors of the radars that are the same in all of their frames.
-        late: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s.
+        time_offsets: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s.
         swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
             m2/s2, rig frame.
     """
@@ -243,7 +240,7 @@ class Estimate(NamedTuple):
     weights: list[np.ndarray]
     common: Common | None = None
     swing: np.ndarray | None = None
-    late: np.ndarray = np.zeros((2, 0))
+    time_offsets: np.ndarray = np.zeros((2, 0))
 
 
 def estimate(
@@ -267,18 +264,19 @@ def estimate(
         others: velocities of further radars.
         memory: for what is kept of each state, and its covariances.
     """
-    radars = [Measured(ts, vel, cov, mounts[0], options.vertical, options.pitch), *others]
-    late = np.repeat([[0.0], [PRIOR_SIGMA[6]]], len(radars), axis=1)
-    for number in range(ITERATIONS):
-        shifted = [each.at_times(*theirs) for each, theirs in zip(radars, late.T.tolist(), strict=True)]
-        found = _at_instants(shifted, imu_ts, acc, avel, mounts[1], options, memory)
+    radars, recorded = [Measured(ts, vel, cov, mounts[0], options), *others], (imu_ts, acc, avel)
+    likely = [likely_time_offset(each, recorded, mounts[1], options.max_time_offset) for each in radars]
+    offsets = np.array([likely, [PRIOR_SIGMA[6]] * len(radars)])
+    for _ in range(ITERATIONS):
+        moved = [each.moved(offset) for each, offset in zip(radars, offsets[0].tolist(), strict=True)]
+        found = _at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
         if found.common is None:
             break
         step = found.common.errors[:, 4]
-        late = np.array([late[0] + step, found.common.sigma[:, 4]])
-        if number and np.abs(step).max() < MIN_ERROR / GRAVITY:  # the first one had a wide average
+        offsets = np.array([offsets[0] + step, found.common.sigma[:, 4]])
+        if np.abs(step).max() < options.least_error / GRAVITY:
             break
-    return found._replace(late=late)
+    return found._replace(time_offsets=offsets)
 
 
 def _at_instants(
@@ -291,7 +289,7 @@ def _at_instants(
     memory: Memory,
 ) -> Estimate:
     """The motion at the instants of velocities if these are nearly right; see `estimate`."""
-    ts, vel, others = radars[0].ts, radars[0].vel, radars[1:]
+    ts, others = radars[0].ts, radars[1:]
     count = len(ts)
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
@@ -315,7 +313,7 @@ def _at_instants(
         for each, swing in zip(radars, swings, strict=True)
     ]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
-    beforehand = vertical_sigma(vel, options.vertical, options.pitch)
+    beforehand = radars[0].vertical_sigma
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
     sees = max(float(each.information[:, 2, 2].max(initial=0.0)) for each in factors) * prior**2 > 1
     motion, weights, common = smooth(first, imu, factors, 1e3 if sees else prior, memory)

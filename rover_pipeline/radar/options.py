@@ -323,6 +323,9 @@ class RadarOdometrySection(Options):
     max_silence: float = Field(
         0.5, gt=0, description="Time without the IMU, s, after which the trajectory is not continued."
     )
+    max_time_offset: float = Field(
+        5.0, gt=0, description="Maximum time offset between the radar and the IMU that is looked for, s."
+    )
     smoothed: bool = Field(
         True, description="true = times without the jitter of their arrival (`sync.times`). false = as recorded."
     )
@@ -332,6 +335,7 @@ class RadarOdometryOptions(RadarOdometrySection):
     """All options of the step that makes `_radar_odom`."""
 
     #: What `_radar_velocity` was made with: its prior is taken away again.
+    least_error: float = VelocitySection().least_error
     vertical: float = VelocitySection().vertical
     pitch: float = VelocitySection().pitch
     rig: RigOptions = RigOptions()

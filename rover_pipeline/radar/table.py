@@ -247,8 +247,13 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=7,
-        sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
+        version=8,
+        sections=(
+            "radar_odometry",
+            "rig",
+            "sync.times",
+            *(f"radar.velocity.{name}" for name in ("least_error", "vertical", "pitch")),
+        ),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,
         inputs={"vel": "_radar_velocity/vel", "vel_cov": "_radar_velocity/cov"},

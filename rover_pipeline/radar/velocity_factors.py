@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import make_interp_spline
 from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
-from rover_pipeline.kinematics.preintegration import AT_ONCE, sampled
-from rover_pipeline.kinematics.rotation import skew
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, sampled
+from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.numerics.blocks import Memory
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.radar.ego_motion import vertical_sigma
-from rover_pipeline.radar.factor_graph import MIN_ERROR, RadarVelocities, without_prior
+from rover_pipeline.radar.ego_motion import OUTLIER, vertical_sigma
+from rover_pipeline.radar.factor_graph import RadarVelocities, without_prior
+from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
 
 
@@ -27,27 +31,30 @@ class Measured(NamedTuple):
     Attributes:
         ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
         mount: of the radar.
-        vertical, pitch: of the prior of the vertical velocity that each holds; see `vertical_sigma`.
-        added: what was added to its times, s, because they seem to be wrong, and its standard deviation.
+        options: what they were made with.
+        time_offset: what was added to its times, s, because they seem to be wrong.
     """
 
     ts: np.ndarray
     vel: np.ndarray
     cov: np.ndarray
     mount: Mount
-    vertical: float
-    pitch: float
-    added: float = 0.0
-    added_sd: float = 0.0
+    options: RadarOdometryOptions
+    time_offset: float = 0.0
 
     @property
     def known(self) -> np.ndarray:
         """Which frames have a velocity, bool (N,)."""
         return np.asarray(np.isfinite(self.vel).all(axis=1))
 
-    def at_times(self, added: float, deviation: float) -> Measured:
-        """The same at times to which `added` is added, s."""
-        return self._replace(ts=self.ts + added, added=added, added_sd=deviation)
+    @property
+    def vertical_sigma(self) -> np.ndarray:
+        """Standard deviation of the prior of the vertical velocity that each holds, f8 (N,), m/s."""
+        return vertical_sigma(self.vel, self.options.vertical, self.options.pitch)
+
+    def moved(self, offset: float) -> Measured:
+        """The same at times to which `offset` is added, s."""
+        return self._replace(ts=self.ts + offset, time_offset=offset)
 
     def without(self) -> Measured:
         """The same instants without velocities."""
@@ -61,7 +68,7 @@ def instants(radars: Sequence[Measured]) -> np.ndarray:
     """
     nodes = radars[0].ts
     for each in radars[1:]:
-        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < MIN_ERROR / GRAVITY
+        near = np.abs(nodes[nearest_samples(nodes, each.ts)] - each.ts) < each.options.least_error / GRAVITY
         nodes = np.union1d(nodes, each.ts[~near])
     return nodes
 
@@ -94,31 +101,93 @@ def as_factor(
     if swing is not None:
         at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
         radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
-        vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
-        rows = (radar.cov[:, 2, 2] < vertical**2 / 2).any()  # it sees more of the vertical than is known beforehand
+        rows = (radar.cov[:, 2, 2] < radar.vertical_sigma**2 / 2).any()  # it sees more of the vertical than is known
         common = TUNING.scale_error if rows else TUNING.scale_error_level
         # An error of the scale is in each frame's covariance as one of its own.
         cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
         known = radar.known & np.isfinite(cov).all(axis=(1, 2))
         values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, MIN_ERROR**2)[:, None]
+        values = np.maximum(values, radar.options.least_error**2)[:, None]
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
-    vertical = vertical_sigma(radar.vel, radar.vertical, radar.pitch)
+    vertical, least = radar.vertical_sigma, radar.options.least_error
     measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
     for part in memory.blocks(len(at), AT_ONCE):
-        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part])
+        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], least)
     arm = radar.mount.translation - imu.translation
-    errors = common, float(PRIOR_SIGMA[6]), radar.added
+    errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
     imu_ts, acc, avel = recorded
-    step, (force, turning) = float(np.median(np.diff(imu_ts))), np.zeros((2, len(at), 3))
-    # How fast velocities change is wanted on average over the times at which they may have been measured (statistical
-    # linearisation; A. Gelb, Applied Optimal Estimation, 1974): a vibration that is faster averages out.
-    around = nodes[at] + np.sqrt(3) * radar.added_sd * np.linspace(-1, 1, 9)[:, None]
-    for now in around:
-        own, rate = sampled(now, imu_ts, acc), sampled(now, imu_ts, avel)
-        change = (sampled(now + step, imu_ts, avel) - sampled(now - step, imu_ts, avel)) / (2 * step)
-        force += (own + np.cross(change, arm) + np.cross(rate, np.cross(rate, arm))) / len(around)
-        turning += rate / len(around)
-    rates = sampled(nodes[at], imu_ts, avel)
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, turning, *errors)
+    now, step = nodes[at], float(np.median(np.diff(imu_ts)))
+    rates = sampled(now, imu_ts, avel)
+    change = (sampled(now + step, imu_ts, avel) - sampled(now - step, imu_ts, avel)) / (2 * step)
+    force = sampled(now, imu_ts, acc) + np.cross(change, arm) + np.cross(rates, np.cross(rates, arm))
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, *errors)
+
+
+def likely_time_offset(
+    radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount, reach: float
+) -> float:
+    """What is to be added to the times of a radar, s, where nothing is known of its motion: the best one of a grid.
+
+    Args:
+        recorded: as of `as_factor`.
+        reach: largest offset, s; no more than half of the time that velocities cover.
+    """
+    known = np.flatnonzero(radar.known & np.isfinite(radar.cov).all(axis=(1, 2)))
+    if not len(known):
+        return 0.0
+    radar = radar._replace(ts=radar.ts[known], vel=radar.vel[known], cov=radar.cov[known])
+    interval, step = float(PRIOR_SIGMA[6]), float(np.median(np.diff(recorded[0])))
+    count = int(min(reach, np.ptp(radar.ts) / 2) / interval)
+    coarse = _best_offset(interval * np.arange(-count, count + 1), radar, recorded, imu)
+    count = int(interval / step)
+    return _best_offset(coarse + step * np.arange(-count, count + 1), radar, recorded, imu)
+
+
+def _best_offset(
+    offsets: np.ndarray, radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount
+) -> float:
+    """The one of some time offsets at which velocities and the IMU fit best, s.
+
+    Rotated by the gyroscope and less the integral of the specific force, velocities change evenly, by gravity. What a
+    straight line leaves of them in short parts of the recording counts with the loss and the prior of the factor graph.
+    """
+    _, information = without_prior(radar.cov, radar.vel, radar.vertical_sigma, radar.options.least_error)
+    # The bias of the gyroscope tilts gravity. Its parabola leaves a line by no more than the noise of a velocity: the
+    # root mean square of t^2 / 2 less its line is T^2 / (12 sqrt(5)).
+    noise = np.sqrt(np.median(np.diagonal(radar.cov, axis1=1, axis2=2)))
+    seconds = np.sqrt(12 * np.sqrt(5) * noise / (GRAVITY * TUNING.gyro_bias))
+    ends = np.flatnonzero((np.diff(recorded[0]) > MAX_SILENCE) | (np.diff(recorded[0] // seconds) > 0)) + 1
+    cost, freedoms = np.zeros((2, len(offsets)))
+    for imu_ts, acc, avel in zip(*(np.split(each, ends) for each in recorded), strict=True):
+        near = slice(*np.searchsorted(radar.ts, [imu_ts[0] - offsets[-1], imu_ts[-1] - offsets[0]]))
+        at = radar.ts[near] + offsets[:, None]
+        inside = ((at >= imu_ts[0]) & (at <= imu_ts[-1])).astype("f8")
+        if len(imu_ts) < 2 or not inside.any():
+            continue
+        turns = exp(np.diff(cumulative_trapezoid(avel, imu_ts, axis=0, initial=0.0), axis=0))
+        rot = np.array(list(accumulate(turns, matmul, initial=np.eye(3))))
+        swing = np.cross(avel, radar.mount.translation - imu.translation)
+        force, swing = (np.einsum("nij,nj->ni", rot, each) for each in (acc, swing))
+        gained = swing + cumulative_trapezoid(force, imu_ts, axis=0, initial=0.0)
+        rot = matmul(rot, radar.mount.rotation).reshape(-1, 9)
+        found = make_interp_spline(imu_ts, np.concatenate([rot, gained], axis=1), k=1)(at)
+        rot, gained = found[..., :9].reshape(*at.shape, 3, 3), found[..., 9:]
+        left, count = np.einsum("onij,nj->oni", rot, radar.vel[near]) - gained, inside.sum(axis=1)
+        line = at - ((at * inside).sum(axis=1) / np.maximum(count, 1))[:, None]
+        for shape in (np.ones_like(at), line):
+            squares = np.maximum((inside * shape**2).sum(axis=1), 1e-12)
+            slope = np.einsum("on,oni->oi", inside * shape, left) / squares[:, None]
+            left -= shape[..., None] * slope[:, None]
+        left = np.einsum("onji,onj->oni", rot, left)
+        misfit = np.einsum("oni,nij,onj->on", left, information[near], left)
+        cost += (inside * OUTLIER**2 * np.log1p(misfit / OUTLIER**2)).sum(axis=1)
+        freedoms += np.maximum(count - 2, 0)
+    if not freedoms.any():
+        return float(offsets[len(offsets) // 2])
+    # An offset at which the IMU measured less than half of them is not compared.
+    cost = np.where(2 * freedoms > freedoms.max(), cost * len(radar.ts) / np.maximum(freedoms, 1), np.inf)
+    # Errors of velocities may be larger than they are stated to be, and of neighbours alike (Birge's ratio).
+    cost /= max(1.0, cost.min() / (3 * len(radar.ts)))
+    cost += OUTLIER**2 * np.log1p((offsets / PRIOR_SIGMA[6] / OUTLIER) ** 2)
+    return float(offsets[cost.argmin()])

@@ -43,7 +43,7 @@ def velocities(
         whole[n] = np.linalg.inv(own + np.diag([0, 0, prior[n] ** -2]))
         vel[n] = whole[n] @ own @ vel[n]
     whole += TUNING.scale_error**2 * np.einsum("ni,nj->nij", vel, vel)
-    return Measured(ts, vel, whole, rig.mounts[name], OPTIONS.vertical, OPTIONS.pitch)
+    return Measured(ts, vel, whole, rig.mounts[name], OPTIONS)
 
 
 def driven(seed: int, radars: dict[str, Measured], rig: Rig) -> tuple[Estimate, dict[str, np.ndarray], np.ndarray]:
