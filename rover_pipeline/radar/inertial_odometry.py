@@ -274,8 +274,8 @@ def estimate(
             break
         step = found.common.errors[:, 4]
         offsets = np.array([offsets[0] + step, found.common.sigma[:, 4]])
-        if np.abs(step).max() < options.least_error / GRAVITY:
-            break
+        if (np.abs(step) < np.maximum(offsets[1], options.least_error / GRAVITY)).all():
+            break  # it is smaller than what it leaves open
     return found._replace(time_offsets=offsets)
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
-from scipy.integrate import cumulative_trapezoid
-from scipy.interpolate import make_interp_spline
 from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mount import Mount
@@ -110,10 +108,10 @@ def as_factor(
         values = np.maximum(values, radar.options.least_error**2)[:, None]
         cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
         cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
-    vertical, least = radar.vertical_sigma, radar.options.least_error
+    vertical, min_error = radar.vertical_sigma, radar.options.least_error
     measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
     for part in memory.blocks(len(at), AT_ONCE):
-        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], least)
+        measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
     errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
     imu_ts, acc, avel = recorded
@@ -165,13 +163,16 @@ def _best_offset(
         inside = ((at >= imu_ts[0]) & (at <= imu_ts[-1])).astype("f8")
         if len(imu_ts) < 2 or not inside.any():
             continue
-        turns = exp(np.diff(cumulative_trapezoid(avel, imu_ts, axis=0, initial=0.0), axis=0))
+        step = np.diff(imu_ts)[:, None]
+        turns = exp(step * (avel[1:] + avel[:-1]) / 2)
         rot = np.array(list(accumulate(turns, matmul, initial=np.eye(3))))
         swing = np.cross(avel, radar.mount.translation - imu.translation)
-        force, swing = (np.einsum("nij,nj->ni", rot, each) for each in (acc, swing))
-        gained = swing + cumulative_trapezoid(force, imu_ts, axis=0, initial=0.0)
-        rot = matmul(rot, radar.mount.rotation).reshape(-1, 9)
-        found = make_interp_spline(imu_ts, np.concatenate([rot, gained], axis=1), k=1)(at)
+        force, gained = (np.einsum("nij,nj->ni", rot, each) for each in (acc, swing))
+        gained[1:] += np.cumsum(step * (force[1:] + force[:-1]) / 2, axis=0)
+        table = np.concatenate([matmul(rot, radar.mount.rotation).reshape(-1, 9), gained], axis=1)
+        after = np.clip(np.searchsorted(imu_ts, at), 1, len(imu_ts) - 1)
+        share = ((at - imu_ts[after - 1]) / (imu_ts[after] - imu_ts[after - 1]))[..., None]
+        found = (1 - share) * table[after - 1] + share * table[after]
         rot, gained = found[..., :9].reshape(*at.shape, 3, 3), found[..., 9:]
         left, count = np.einsum("onij,nj->oni", rot, radar.vel[near]) - gained, inside.sum(axis=1)
         line = at - ((at * inside).sum(axis=1) / np.maximum(count, 1))[:, None]
