@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, ndimage
 
-from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
@@ -69,14 +68,15 @@ class _Cells:
         return self._keys[np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)] == keys
 
 
-def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
+def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float, float]) -> list[Mirror]:
     """Mirrors of a map that the lidar never went behind.
 
     Args:
         points: f8 (N, 3), m, of the map; z is the height above the floor.
         positions: f8 (M, 3), m, of the lidar.
+        heights: m, between which something is an obstacle: above the floor's own cells, and below ceilings.
     """
-    centres = _free_standing(points)
+    centres = _free_standing(points[(points[:, 2] > heights[0]) & (points[:, 2] < heights[1])])
     cells, found = _Cells(centres), []
     for mirror in _symmetric(centres, positions):
         for degrees, metres in ((0.5, 0.1), (0.25, 0.05)):
@@ -99,9 +99,7 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
 
 def _free_standing(points: np.ndarray) -> np.ndarray:
     """The centres of the cells, f8 (N, 3) m, in which something is that stands on the floor and is no wall."""
-    # What is an obstacle in the occupancy grid: above the floor's own cells, and below ceilings.
-    obstacles = MapOptions()
-    keys = np.unique(_keys(points[(points[:, 2] > obstacles.z_min) & (points[:, 2] < obstacles.z_max)]))
+    keys = np.unique(_keys(points))
     cells = np.stack(unpack_key(keys), axis=1)
     if not len(cells) or np.prod(np.ptp(cells[:, :2], axis=0) + 1) > _MAX_COLUMNS:
         return np.empty((0, 3))

@@ -209,7 +209,8 @@ def _files(
     trajectory = builder.motion.trajectory
     path = np.where(trajectory.valid[:, None], trajectory.states.pos[:, :2], np.nan)
     above_floor = cloud.xyz + np.array([0.0, 0.0, floor.height])
-    mirrors = find_mirrors(above_floor, trajectory.states.pos[trajectory.valid])
+    heights = options.z_min, options.z_max
+    mirrors = find_mirrors(above_floor, trajectory.states.pos[trajectory.valid], heights)
     measured: dict[str, Any] = {
         "sweeps": used,
         "points": len(cloud.xyz),

@@ -14,7 +14,7 @@ STEPS = (
     Step(
         sensor="_map",
         function="rover_pipeline.mapping.steps:build",
-        version=7,
+        version=8,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
         inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},

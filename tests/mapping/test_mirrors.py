@@ -7,10 +7,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from rover_pipeline.mapping.mirrors import find_mirrors
+from rover_pipeline.mapping import mirrors
+from rover_pipeline.mapping.options import MapOptions
 
 #: A lidar that walks along x.
 PATH = np.column_stack([np.linspace(2, 14, 40), 0.3 * np.sin(np.linspace(0, 6, 40)), np.full(40, 1.4)])
+
+
+def find_mirrors(points: np.ndarray, positions: np.ndarray = PATH) -> list[mirrors.Mirror]:
+    return mirrors.find_mirrors(points, positions, (MapOptions().z_min, MapOptions().z_max))
 
 
 def boxes(rng: np.random.Generator, places: np.ndarray, size: float = 0.5) -> np.ndarray:
@@ -49,7 +54,7 @@ def test_a_mirror_is_found_where_it_is(degrees: float) -> None:
     image = seen_in(world, angle, 7.0)
     image = image[rng.random(len(image)) < 0.7] + rng.normal(0, 0.02, (1, 3))
     points = np.concatenate([world, image])
-    (mirror,) = find_mirrors(points, PATH)
+    (mirror,) = find_mirrors(points)
     assert (mirror.normal * [np.cos(angle), np.sin(angle)]).sum() > np.cos(np.deg2rad(0.6))
     assert mirror.distance == pytest.approx(7.0, abs=0.1)
     seen = mirror.seen_in(points)
@@ -58,33 +63,33 @@ def test_a_mirror_is_found_where_it_is(degrees: float) -> None:
 
 def test_a_room_without_a_mirror_has_none() -> None:
     for seed in range(5):
-        assert not find_mirrors(room(np.random.default_rng(seed)), PATH)
+        assert not find_mirrors(room(np.random.default_rng(seed)))
 
 
 def test_rows_of_equal_pillars_are_no_mirror_image() -> None:
     rng = np.random.default_rng(1)
     places = np.stack(np.meshgrid(np.arange(-10, 31, 5.0), np.arange(2.5, 20, 5.0)), -1).reshape(-1, 2)
     pillars = np.tile(boxes(rng, np.zeros((1, 2))), (len(places), 1, 1)) + np.insert(places, 2, 0, axis=1)[:, None]
-    assert not find_mirrors(pillars.reshape(-1, 3), PATH)
+    assert not find_mirrors(pillars.reshape(-1, 3))
 
 
 def test_a_lidar_that_went_to_the_other_side_saw_no_mirror_but_a_place_that_is_built_symmetrically() -> None:
     rng = np.random.default_rng(5)
     world = room(rng)
     both = np.concatenate([world, seen_in(world, np.pi / 2, 7.0)])
-    assert find_mirrors(both, PATH)
+    assert find_mirrors(both)
     assert not find_mirrors(both, np.concatenate([PATH, PATH + np.array([0.0, 12.0, 0.0])]))
 
 
 def test_a_map_of_nothing_has_no_mirror() -> None:
-    assert not find_mirrors(np.empty((0, 3)), PATH)
-    assert not find_mirrors(np.zeros((5, 3)), PATH)
+    assert not find_mirrors(np.empty((0, 3)))
+    assert not find_mirrors(np.zeros((5, 3)))
 
 
 def test_a_map_of_streets_takes_no_more_memory_than_a_room() -> None:
     """The bounding box of two ends of a town has billions of cells."""
     world = room(np.random.default_rng(0))
     tracemalloc.start()
-    assert not find_mirrors(np.concatenate([world, world + np.array([9e4, 9e4, 0.0])]), PATH)
+    assert not find_mirrors(np.concatenate([world, world + np.array([9e4, 9e4, 0.0])]))
     assert tracemalloc.get_traced_memory()[1] < 200e6
     tracemalloc.stop()
