@@ -132,10 +132,11 @@ def likely_time_offset(
         reach: largest offset, s; no more than half of the time that velocities cover.
     """
     known = np.flatnonzero(radar.known & np.isfinite(radar.cov).all(axis=(1, 2)))
-    if not len(known):
+    if not len(known) or len(recorded[0]) < 2:
         return 0.0
     radar = radar._replace(ts=radar.ts[known], vel=radar.vel[known], cov=radar.cov[known])
-    interval, step = float(PRIOR_SIGMA[6]), float(np.median(np.diff(recorded[0])))
+    interval = float(PRIOR_SIGMA[6])
+    step = max(float(np.median(np.diff(recorded[0]))), radar.options.least_error / GRAVITY)
     count = int(min(reach, np.ptp(radar.ts) / 2) / interval)
     coarse = _best_offset(interval * np.arange(-count, count + 1), radar, recorded, imu)
     count = int(interval / step)

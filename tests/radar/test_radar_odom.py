@@ -114,6 +114,19 @@ def test_stamps_of_a_radar_that_are_late_are_found_and_change_nothing(preset: st
     assert found.valid.all() and np.linalg.norm((found.motion.pos - aligned(found, pos, rot))[-1]) < 0.01 * way(pos)
 
 
+#: Times of an IMU, in each pair of which the second one follows after a nanosecond.
+PAIRS = np.repeat(np.arange(0, 2, 0.01), 2) + np.tile([0, 1e-9], 200)
+
+
+@pytest.mark.parametrize("imu_ts", [np.zeros(0), np.zeros(1), PAIRS, np.arange(100, 120, 0.01)])
+def test_an_imu_that_measures_nothing_of_use_gives_no_time_offset(imu_ts: np.ndarray) -> None:
+    ts = np.arange(0.3, 2, 0.1)
+    vel, cov = np.tile([2.0, 0.0, 0.0], (len(ts), 1)), np.tile(np.eye(3) * 1e-3, (len(ts), 1, 1))
+    acc, avel = np.tile(-GRAVITY, (len(imu_ts), 1)), np.zeros((len(imu_ts), 3))
+    mounts = MOUNTS["radar"], MOUNTS["imu"]
+    assert np.abs(estimate(ts, vel, cov, imu_ts, acc, avel, mounts, OPTIONS).time_offsets[0]).max() < 1e-3
+
+
 def test_where_the_motion_does_not_change_the_time_of_a_radar_is_unknown() -> None:
     ts, imu_ts = np.arange(0.3, 20, 0.1), np.arange(0.1, 20.1, 0.01)
     vel = np.tile([2.0, 0.0, 0.0], (len(ts), 1)) + np.random.default_rng(0).normal(0, 0.03, (len(ts), 3))
