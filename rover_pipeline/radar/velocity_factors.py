@@ -159,11 +159,6 @@ def _best_offset(
     ends = np.flatnonzero((np.diff(recorded[0]) > MAX_SILENCE) | (np.diff(recorded[0] // seconds) > 0)) + 1
     cost, freedoms = np.zeros((2, len(offsets)))
     for imu_ts, acc, avel in zip(*(np.split(each, ends) for each in recorded), strict=True):
-        near = slice(*np.searchsorted(radar.ts, [imu_ts[0] - offsets[-1], imu_ts[-1] - offsets[0]]))
-        at = radar.ts[near] + offsets[:, None]
-        inside = ((at >= imu_ts[0]) & (at <= imu_ts[-1])).astype("f8")
-        if len(imu_ts) < 2 or not inside.any():
-            continue
         step = np.diff(imu_ts)[:, None]
         turns = exp(step * (avel[1:] + avel[:-1]) / 2)
         rot = np.array(list(accumulate(turns, matmul, initial=np.eye(3))))
@@ -171,20 +166,21 @@ def _best_offset(
         force, gained = (np.einsum("nij,nj->ni", rot, each) for each in (acc, swing))
         gained[1:] += np.cumsum(step * (force[1:] + force[:-1]) / 2, axis=0)
         table = np.concatenate([matmul(rot, radar.mount.rotation).reshape(-1, 9), gained], axis=1)
-        after = np.clip(np.searchsorted(imu_ts, at), 1, len(imu_ts) - 1)
-        share = ((at - imu_ts[after - 1]) / (imu_ts[after] - imu_ts[after - 1]))[..., None]
-        found = (1 - share) * table[after - 1] + share * table[after]
-        rot, gained = found[..., :9].reshape(*at.shape, 3, 3), found[..., 9:]
-        left, count = np.einsum("onij,nj->oni", rot, radar.vel[near]) - gained, inside.sum(axis=1)
-        line = at - ((at * inside).sum(axis=1) / np.maximum(count, 1))[:, None]
-        for shape in (np.ones_like(at), line):
-            squares = np.maximum((inside * shape**2).sum(axis=1), 1e-12)
-            slope = np.einsum("on,oni->oi", inside * shape, left) / squares[:, None]
-            left -= shape[..., None] * slope[:, None]
-        left = np.einsum("onji,onj->oni", rot, left)
-        misfit = np.einsum("oni,nij,onj->on", left, information[near], left)
-        cost += (inside * OUTLIER**2 * np.log1p(misfit / OUTLIER**2)).sum(axis=1)
-        freedoms += np.maximum(count - 2, 0)
+        first, last = np.searchsorted(radar.ts, [imu_ts[0] - offsets, imu_ts[-1] - offsets])
+        for n in np.flatnonzero(last - first > 2):
+            own = slice(first[n], last[n])
+            at = radar.ts[own] + offsets[n]
+            after = np.clip(np.searchsorted(imu_ts, at), 1, len(imu_ts) - 1)
+            share = ((at - imu_ts[after - 1]) / (imu_ts[after] - imu_ts[after - 1]))[:, None]
+            state = (1 - share) * table[after - 1] + share * table[after]
+            turned, line = state[:, :9].reshape(-1, 3, 3), at - at.mean()
+            left = np.einsum("nij,nj->ni", turned, radar.vel[own]) - state[:, 9:]
+            left -= left.mean(axis=0)
+            left -= np.outer(line, (line[:, None] * left).sum(axis=0) / (line**2).sum())
+            left = np.einsum("nji,nj->ni", turned, left)
+            misfit = np.einsum("ni,nij,nj->n", left, information[own], left)
+            cost[n] += OUTLIER**2 * np.log1p(misfit / OUTLIER**2).sum()
+            freedoms[n] += len(at) - 2
     if not freedoms.any():
         return float(offsets[len(offsets) // 2])
     # An offset at which the IMU measured less than half of them is not compared.
