@@ -62,10 +62,11 @@ class Album:
             for axis in (0, 1):
                 cv2.Sobel(smooth, cv2.CV_32F, 1 - axis, axis, dst=slopes)
                 _log_ranks(np.abs(slopes, out=slopes), ranks)
-                reduced = lens, ranks
+                reduced = ranks
                 for blur in sorted(its):
-                    reduced = smaller(reduced[0], blur / 2, reduced[1])
-                    _write_edges(*reduced, blur, scratch, self.edges(lens, blur)[1][number, axis])
+                    reduced_lens, planes = self.edges(lens, blur)
+                    reduced = at_size_of(reduced_lens, reduced)
+                    _write_edges(reduced_lens, reduced, blur, scratch, planes[number, axis])
 
     def edges(self, lens: Lens, blur: float) -> tuple[Lens, np.ndarray]:
         """The edges at a blur of the pictures of a lens, f4 (all pictures, 2, height, width), of which only those that
@@ -99,11 +100,10 @@ def smaller_lens(lens: Lens, degrees: float) -> Lens:
     return lens.resized(round(lens.width * factor), round(lens.height * factor))
 
 
-def smaller(lens: Lens, degrees: float, image: np.ndarray) -> tuple[Lens, np.ndarray]:
-    """A lens, and its picture, whose pixels at the centre are no smaller than this."""
-    small = smaller_lens(lens, degrees)
-    size, same = (small.width, small.height), small.width == lens.width
-    return small, image if same else np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+def at_size_of(lens: Lens, image: np.ndarray) -> np.ndarray:
+    """A picture that is no smaller than those of a lens, at their size: pixels are means."""
+    size = lens.width, lens.height
+    return image if image.shape[1::-1] == size else np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
 
 
 def _log_ranks(gradient: np.ndarray, ranks: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rover_pipeline.calibrate.camera_mount import estimate_camera
 from rover_pipeline.calibrate.camera_time import Tracks, time_offset, track
-from rover_pipeline.calibrate.outlines import PIXEL, Pair, smaller
+from rover_pipeline.calibrate.outlines import PIXEL, Pair, at_size_of, smaller_lens
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
 from rover_pipeline.format.channels import Channel
@@ -121,7 +121,8 @@ def camera_tracks(trace: Path, camera: str, declared: Mount, trajectory: Traject
     for part in np.array_split(np.arange(len(change)), _TRACKS):
         first = int(part[change[part].argmax()]) if len(part) else 0
         if len(part) and change[first] > 0:
-            (small, before), (_, after) = (smaller(lens, _TRACKED, _grey(video, first + k)) for k in (0, 1))
+            small = smaller_lens(lens, _TRACKED)
+            before, after = (at_size_of(small, _grey(video, first + k)) for k in (0, 1))
             found.append(track(times[first : first + 2], before, after, _rays(small)))
     return found
 

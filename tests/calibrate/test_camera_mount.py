@@ -7,7 +7,7 @@ import pytest
 
 from rover_pipeline.calibrate.camera_mount import _Points, _State, estimate_camera
 from rover_pipeline.calibrate.groups import excess
-from rover_pipeline.calibrate.outlines import Outlines, Pair, outlines
+from rover_pipeline.calibrate.outlines import Album, Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens, LensModel
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.mounts import changed, compare, difference
@@ -206,3 +206,18 @@ def test_a_point_at_the_rim_of_what_a_lens_sees_has_slopes() -> None:
     part = _Points(lens, edges, points, np.zeros(1))
     value, slopes, _ = part.sample(_State(IDENTITY), 0.7, True)
     assert np.isfinite(value).all() and np.isfinite(slopes).all() and (np.abs(slopes[:, :3]).max(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("width", range(470, 490))
+def test_edges_at_every_blur_are_those_of_a_picture_of_that_size(width: int) -> None:
+    """Each is made from the one before, whose size was rounded."""
+    rng, lens = np.random.default_rng(0), LENS.resized(width, round(width * 5 / 8))
+    pair, blurs = (
+        Pair(np.zeros((0, 3)), rng.integers(0, 255, (lens.height, lens.width), "u1"), lens),
+        (0.3, 0.37, 0.5, 1.1),
+    )
+    album = Album([pair], [blurs])
+    for blur in blurs:
+        _, edges = album.edges(album.lenses[0], blur)
+        assert np.isfinite(edges).all() and (edges >= 0).all()
+        assert abs(float(np.exp(-edges).mean()) - 0.5) < 0.02  # ranks are uniform

@@ -111,7 +111,7 @@ def main(argv: Sequence[str]) -> None:
                 of = f"{len(some)} sensors of {asked.count} recordings of 30 s each of {kinds}"
                 of += "; 1 degree, 5 cm or 20 ms wrong" + asked.whole * "; radars with all chirps of the presets"
                 room = "whole mounts" if asked.whole else "mounts"
-                found = [f"{name} {each.count('+')} of {len(each.strip())}"
+                found = [f"{name} {each.count('+')} of {len(each.replace(' ', ''))}"
                          for name, each in zip(COMPONENTS, columns, strict=True) if each.strip()]  # fmt: skip
                 figures.record(f"{room}/{type} false", f"{false} of {len(some)}", of=of)
                 figures.record(f"{room}/{type} NEES", nees[0], of=of)
