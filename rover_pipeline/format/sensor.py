@@ -10,13 +10,13 @@ import numpy as np
 from rover_pipeline.errors import FormatError, RoverError, did_you_mean
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
-from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
+from rover_pipeline.format.meta import ChannelSpec, raw, read_meta, write_meta
 from rover_pipeline.format.provenance import read_provenance
 
 TS = "ts"
 VALID = "valid"
-TS_SPEC = ChannelSpec(format="raw", type="f8", shape=(), desc="Time of each sample, seconds since the Unix epoch.")
-VALID_SPEC = ChannelSpec(format="raw", type="u1", shape=(), desc="1 = sample can be trusted, 0 = it cannot.")
+TS_SPEC = raw("f8", (), "Time of each sample, seconds since the Unix epoch.")
+VALID_SPEC = raw("u1", (), "1 = sample can be trusted, 0 = it cannot.")
 _TRUNCATE = (
     "If the recording was interrupted, set `input.truncate: true` (in Python: truncate=True) to use its whole samples"
 )

@@ -28,7 +28,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.merge import imported_trace
-from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.meta import raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
@@ -249,12 +249,11 @@ def _record(path: Path) -> np.ndarray:
 
 
 def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
-    vector = {"format": "raw", "type": "f4", "shape": (3,)}
     specs = {
         TS: TS_SPEC,
-        "rot": ChannelSpec(**vector, desc="Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
-        "acc": ChannelSpec(**vector, desc="Acceleration, gravity included, m/s2. [xyz], front-left-up."),
-        "avel": ChannelSpec(**vector, desc="Angular velocity, rad/s. [xyz], front-left-up."),
+        "rot": raw("f4", (3,), "Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
+        "acc": raw("f4", (3,), "Acceleration, gravity included, m/s2. [xyz], front-left-up."),
+        "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], front-left-up."),
     }
     euler = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_euler("XYZ")
     with SensorWriter(folder, specs) as writer:

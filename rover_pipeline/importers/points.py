@@ -21,7 +21,7 @@ from rover_pipeline.errors import FormatError, explain
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, sync_file
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, write_meta
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled
@@ -210,7 +210,7 @@ class PointsWriter(Closing):
         for name, column in self._columns.items():
             self._pad(name, column)
         refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
-        count = ChannelSpec(format="raw", type="u4", shape=(), desc="Number of points of the sweep.")
+        count = raw("u4", (), "Number of points of the sweep.")
         specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
         arrays = {TS: self._ts, VALID: np.frombuffer(bytes(self._valid), "u1"), "count": self._counts}
         for name, spec in specs.items():

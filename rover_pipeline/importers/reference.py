@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
@@ -61,7 +61,7 @@ class ReferenceWriter(SensorWriter):
         self._provenance = {"step": command, "options": {**options, "body": body}, "inputs": inputs or {}}
         shown = f"the {body}" if body else "a body without a name"
         specs = {
-            name: ChannelSpec(format="raw", type="f8", shape=shape, desc=desc.format(body=shown))
+            name: raw("f8", shape, desc.format(body=shown))
             for name, (shape, desc) in _CHANNELS.items()
             if name in self._states
         }

@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem, png_size
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
 from rover_pipeline.importers.tuning import TUNING
@@ -115,10 +115,6 @@ class BatchSink(Sink):
             self._writer = self.open_writer(samples)
         self._writer.append(**samples)
         self._rows = []
-
-
-def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
-    return ChannelSpec(format="raw", type=type, shape=shape, desc=desc)
 
 
 class ImuSink(BatchSink):
