@@ -31,7 +31,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
-from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, ouster, radar
+from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, radar
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
@@ -346,7 +346,7 @@ def _lidar(rig: Rig, sensor: str) -> _Source:
         "rfl": ChannelSpec(format="lzmaf", type="u1", shape=shape, desc="Reflectivity, staggered. [beam, column]"),
         "nir": ChannelSpec(format="lzmaf", type="u2", shape=shape, desc="Near infrared, staggered. [beam, column]"),
     }
-    return _Source(channels, partial(map, sample), ouster.metadata(beams, columns, rate))
+    return _Source(channels, partial(map, sample), lidar.metadata(beams, columns, rate))
 
 
 def _radar(rig: Rig, sensor: str) -> _Source:

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, Pace, disturbed
+from rover_pipeline.simulate.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, Pace, disturbed
 from rover_pipeline.simulate.presets import ROVER, Placed, Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
