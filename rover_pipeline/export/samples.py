@@ -57,7 +57,7 @@ class Samples:
         """The channels of valid sample `at`, 0 to N - 1; None when it cannot be decoded."""
         index = int(self.indices[at])
         try:
-            return {name: channel.read(index, index + 1)[0] for name, channel in self._channels.items()}
+            return {name: channel.sample(index) for name, channel in self._channels.items()}
         except SampleError:
             self.undecodable += 1
             return None

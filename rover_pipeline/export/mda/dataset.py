@@ -291,7 +291,7 @@ class _Source:
 
     def _picture(self, sample: int) -> bytes:
         """The camera's JPEG file as it was recorded; ranges and radar power as 16-bit PNG."""
-        values = self._pictures.read(sample, sample + 1)[0]  # whoever trains must be able to decode it
+        values = self._pictures.sample(sample)  # whoever trains must be able to decode it
         if isinstance(self._pictures, PictureChannel):
             return self._pictures.jpeg(sample)
         if self._options.sensor == "radar":

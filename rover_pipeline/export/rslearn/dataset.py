@@ -201,7 +201,7 @@ class _Radar:
         for at in range(start, min(stop + 1, len(self._ts))):
             if self._valid[at] and self._ts[at] <= end and at % options.every == 0:
                 try:
-                    mean.add(self._sensor.channel("power").read(at, at + 1)[0], self._pos[at], self._rot[at])
+                    mean.add(self._sensor.channel("power").sample(at), self._pos[at], self._rot[at])
                 except SampleError:
                     continue
         return mean.mean()
