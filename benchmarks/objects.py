@@ -71,11 +71,12 @@ def play(scene: Scene) -> tuple[Score, np.ndarray, np.ndarray]:
     rig = rig_of(scene)
     truth, rate, bodies = Truth(rig, "lidar"), rig.preset.lidar_rate, len(rig.world.bodies)
     ticks = list(rig.clocks["lidar"].ticks(scene.seconds, rig.key("lidar")))
+    beams, device, rays = rig.lidars["lidar"]
     images, boxes = [], []
     for tick in ticks:
-        echoes = lidar.sweep(rig.world, rig.motion, rig.lidar_rays, tick.time, 1 / rate)
+        echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
         random, infrared = rig.random("lidar", tick.number), rig.world.light.infrared
-        rng = lidar.measure(echoes, rig.lidar_rays, rig.beams.detection_range, infrared, random, rig.lidar_errors).rng
+        rng = lidar.measure(echoes, rays, beams.detection_range, infrared, random, device).rng
         hit = echoes.body[(rng > 0) & (echoes.body >= 0)]
         images.append(rng)
         boxes.append(truth.objects(tick, np.bincount(hit, minlength=bodies)))

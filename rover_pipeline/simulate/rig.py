@@ -93,16 +93,6 @@ class Rig:
         """Those of the main lidar."""
         return self.lidars[self.main].beams
 
-    @property
-    def lidar_errors(self) -> LidarErrors:
-        """Those of the main lidar."""
-        return self.lidars[self.main].errors
-
-    @property
-    def lidar_rays(self) -> Rays:
-        """Those of the main lidar."""
-        return self.lidars[self.main].rays
-
     def of(self, sensor: str) -> Preset:
         """The preset as it is for one sensor."""
         return self.preset.of(self.sensors[sensor])

@@ -173,7 +173,8 @@ def write(job: ExportJob) -> None:
         for note in sequence.notes:
             job.note(f"{sequence.recording.path}: {note}")
     splits = job.split([each.course() for each in sequences])
-    classes = _classes(sequences)
+    # In the order in which recordings name them.
+    classes = list(dict.fromkeys(name for each in sequences if each.objects for name in each.objects.classes))
     for sequence, split in zip(sequences, splits, strict=True):
         sequence.choose(split)
         if not len(sequence.chosen):
@@ -220,11 +221,6 @@ def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) ->
             reasons.setdefault(left[kind], []).append(kind)
     notes = [f"{' and '.join(kinds)} are left out: {reason}" for reason, kinds in reasons.items()]
     return [kind for kind in options.files if kind not in left], notes
-
-
-def _classes(sequences: list[Sequence]) -> list[str]:
-    """Names of all classes, in the order in which recordings name them."""
-    return list(dict.fromkeys(name for each in sequences if each.objects is not None for name in each.objects.classes))
 
 
 class Sequence:

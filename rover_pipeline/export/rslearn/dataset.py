@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -218,7 +218,9 @@ def write(job: ExportJob) -> None:
     """
     options: RslearnOptions = job.options
     radars = [_radars(job, recording) for recording in job.recordings]
-    layers = _layers(options, dict.fromkeys(name for each in radars for name in each))
+    layers = [name for name in windows.RASTERS if name != "radar_power"]
+    layers += dict.fromkeys(name for each in radars for name in each)
+    layers += [name for name in windows.VECTORS if name != "tracks" or options.objects]
     crs = windows.ground_crs(options.latitude, options.longitude)
     if (options.latitude, options.longitude) == (0, 0):
         job.note(
@@ -247,11 +249,6 @@ def _radars(job: ExportJob, recording: Recording) -> dict[str, Recording]:
     """Layer of power -> the recording as the radar of it sees it."""
     views = job.views(recording, "radar") if job.options.radar else []
     return {"radar_power" if view is recording else windows.power_layer(view.called("radar")): view for view in views}
-
-
-def _layers(options: RslearnOptions, radars: Iterable[str]) -> list[str]:
-    names = [name for name in windows.RASTERS if name != "radar_power"] + list(radars)
-    return names + [name for name in windows.VECTORS if name != "tracks" or options.objects]
 
 
 def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers: list[str], crs: str) -> list[Path]:
