@@ -161,17 +161,17 @@ class SensorWriter(Closing):
         self.specs = specs
         self._writers = {name: create_channel(path / name, spec) for name, spec in specs.items()}
 
-    def append(self, **samples: np.ndarray | float) -> None:
-        """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel."""
+    def append(self, **samples: np.ndarray | float | bytes) -> None:
+        """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel, and bytes
+        are one that was encoded already, for example in another thread."""
         for name, values in samples.items():
-            self._writers[name].append(np.atleast_1d(np.asarray(values, self.specs[name].dtype)))
-
-    def encoded(self, name: str) -> EncodedWriter:
-        """The writer of one channel, for samples that were encoded already, for example in another thread."""
-        writer = self._writers[name]
-        if not isinstance(writer, EncodedWriter):
-            raise FormatError(f"{writer.path}: {writer.spec.format} does not encode samples one by one")
-        return writer
+            writer = self._writers[name]
+            if not isinstance(values, bytes):
+                writer.append(np.atleast_1d(np.asarray(values, writer.spec.dtype)))
+            elif isinstance(writer, EncodedWriter):
+                writer.append_encoded(values)
+            else:
+                raise FormatError(f"{writer.path}: {writer.spec.format} does not encode samples one by one")
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -106,10 +106,8 @@ class FrameWriter(Closing):
             return False
         self._latest = ts
         images = [self._image(scan, field, self._specs[name]) for name, field in self._fields.items()]
-        encoded = list(self._pool.map(lambda image: encode_sample("lzmaf", image), images))
-        self._writer.append(ts=ts, valid=float(scan.complete()))
-        for name, data in zip(self._fields, encoded, strict=True):
-            self._writer.encoded(name).append_encoded(data)
+        encoded = self._pool.map(lambda image: encode_sample("lzmaf", image), images)
+        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._fields, encoded, strict=True)))
         self.count += 1
         return True
 

@@ -16,8 +16,7 @@ from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.times import require_steady
+from rover_pipeline.importers.times import given_text, require_steady
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
@@ -67,7 +66,7 @@ class ReferenceWriter(SensorWriter):
         }
         super().__init__(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs})
 
-    def append(self, **samples: np.ndarray | float) -> None:
+    def append(self, **samples: np.ndarray | float | bytes) -> None:
         """Add poses: `ts` f8 (N,), seconds, and the states, f8 (N, ...).
 
         Poses that are not finite, or whose rotation is none, are not valid.
@@ -127,11 +126,8 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
     Raises:
         FormatError: the file is none of them, or has another number of poses than there are sweeps.
     """
-    try:
-        text = read_text(path, _MAX_LIST_BYTES)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    lines = [line.replace(",", " ").split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    listed = given_text(path, _MAX_LIST_BYTES).splitlines()
+    lines = [line.replace(",", " ").split() for line in listed if line.strip() and line[0] != "#"]
     widths = {len(line) for line in lines}
     if widths not in ({8}, {12}):
         raise FormatError(f"{path}: must have 8 numbers a line (TUM: time, position, xyzw) or 12 (KITTI: 3x4)")

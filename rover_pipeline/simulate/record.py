@@ -269,12 +269,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
 
         for made in ordered_map(sample, _batches(ticks, source.batch), threads=threads, held=_HELD * threads):
             for tick, values, returns in made:
-                writer.append(ts=tick.stamp)
-                for name, value in values.items():
-                    if isinstance(value, bytes):
-                        writer.encoded(name).append_encoded(value)
-                    else:
-                        writer.append(**{name: value})
+                writer.append(ts=tick.stamp, **values)
                 if _TRUTH_OBJECTS in truths:
                     truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
                 unwritten.append(tick)

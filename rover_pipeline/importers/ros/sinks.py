@@ -320,8 +320,7 @@ class CameraSink(Sink):
             raise ValueError(
                 f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
             )
-        self._writer.append(ts=ns / 1e9)
-        self._writer.encoded("video.avi").append_encoded(prepared.jpeg)
+        self._writer.append(ts=ns / 1e9, **{"video.avi": prepared.jpeg})
         self._encoded_again = prepared.was
         self.count += 1
 
