@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -162,11 +160,6 @@ def _whole_jpeg(data: bytes) -> tuple[bytes, tuple[int, int]]:
     # An eighth of the size shows all damage that can be seen from the data, at a fraction of the time.
     decode(whole, (*size, 3), 8)
     return whole, size
-
-
-def describe_lens(camera: Path, content: Mapping[str, Any]) -> None:
-    """Write `camera.json`."""
-    replace_file(camera / "camera.json", json.dumps(dict(content), indent=2) + "\n")
 
 
 def _write_intrinsics(camera: Path, path: Path, width: int, height: int) -> None:

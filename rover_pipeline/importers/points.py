@@ -7,7 +7,6 @@ Until then the points of all sweeps stand one after the other in scratch files. 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from pydantic import ValidationError
 from rover_pipeline.errors import FormatError, explain
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, sync_file
-from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
@@ -233,7 +232,7 @@ class PointsWriter(Closing):
                 f"what its points say is no lidar's: {explain(error)}; is it damaged, or in another order of columns?"
             )
             raise FormatError(f"{self._source or self.path}: {problem}") from error
-        replace_file(self.path / "lidar.json", json.dumps({POINTS: sidecar.model_dump()}, indent=2) + "\n")
+        replace_json(self.path / "lidar.json", {POINTS: sidecar.model_dump()})
         write_meta(self.path, specs)
         sync_file(self.path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
@@ -86,7 +85,7 @@ class ReferenceWriter(SensorWriter):
             "packages": versions(),
             "files": sorted(self.specs),
         }
-        replace_file(self.path / PROVENANCE, json.dumps(provenance, indent=2) + "\n")
+        replace_json(self.path / PROVENANCE, provenance)
 
 
 def write_reference(

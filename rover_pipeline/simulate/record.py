@@ -6,10 +6,9 @@ This is the only module of the simulator that writes files, but for the faults, 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from rover_pipeline import __version__
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.files import replace_file, replace_json
 from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
@@ -278,9 +277,9 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 write_truth()
         write_truth()
         if source.sidecar is not None:
-            _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
+            replace_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if is_main:
-            _write_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
+            replace_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
         for name, specs in written.items():
             more = [_TRUTH_SIDECAR] if name == "_truth" else []
             provenance = {
@@ -293,7 +292,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 "packages": versions(),
                 "files": [*sorted(specs), *more],
             }
-            _write_json(folder / name / PROVENANCE, provenance)
+            replace_json(folder / name / PROVENANCE, provenance)
 
 
 def _batches(ticks: Iterable[Tick], size: int) -> Iterator[list[Tick]]:
@@ -437,7 +436,3 @@ def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | by
     if isinstance(value, int):
         return value
     return value[None] if spec.format == "raw" else encode_sample(spec.format, value)
-
-
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
-    replace_file(path, json.dumps(content, indent=2) + "\n")

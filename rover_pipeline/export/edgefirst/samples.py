@@ -245,11 +245,11 @@ class Sequence:
         height, width, _ = self._camera.specs["video.avi"].shape
         self.size = (int(width), int(height))
         self._camera_ts = self._camera.times(self._camera.length(truncate=True, channels=("video.avi",)))
-        self._depth = Sensor(recording.folder("_camera_depth")).channel("depth") if "depth.png" in self.kinds else None
+        depth = Sensor(recording.folder("_camera_depth")) if "depth.png" in self.kinds else None
+        self._depth = depth.channel("depth") if depth else None
         self._radar = RadarFrames(recording) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
         self._picture_of = self._nearest("camera", self._camera.valid(len(self._camera_ts)).astype(bool))
-        if self._depth is not None:
-            depth = Sensor(recording.folder("_camera_depth"))
+        if depth is not None:
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None

@@ -14,11 +14,11 @@ import numpy as np
 
 from rover_pipeline.engine.progress import progress_of_bytes
 from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.importers.ahead import ahead
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.pictures import describe_lens
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, namespace
 from rover_pipeline.importers.ros.files import Message
@@ -350,6 +350,6 @@ class _Import:
             return [f"{camera}: no CameraInfo is beside its topic: no camera.json{asked}"]
         lens, note = lens_of(info.first, sink.size, "rect" in stream.topic.name)
         if lens is not None:
-            describe_lens(self.trace / camera, lens)
+            replace_json(self.trace / camera / "camera.json", lens)
             note = note or f"intrinsics of {info.name}"
         return [f"{camera}: {note}"]
