@@ -118,7 +118,7 @@ class _Radar:
         transform = make_transform(self.shape, self.options, self.real, self.coupling)
         finder = PointFinder(self.board, self.options)
         for number in numbers:
-            spectrum, power = transform.spectrum_and_power(self.iq.sample(int(number)))
+            spectrum, power = transform.spectrum_and_power(self.iq.read(int(number), int(number) + 1)[0])
             peaks = finder.detect(power)
             yield int(number), peaks, finder.snapshots(spectrum, peaks)
 

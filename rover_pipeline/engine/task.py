@@ -242,7 +242,7 @@ class FrameTask:
         block = np.zeros((stop - start, *channel.spec.shape), channel.spec.dtype)
         for frame in range(start, stop):
             try:
-                block[frame - start] = channel.sample(frame)
+                block[frame - start] = channel.read(frame, frame + 1)[0]
             except SampleError:
                 readable[frame - start] = False
         return block

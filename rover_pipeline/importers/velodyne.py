@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.progress import progress_of_bytes
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
@@ -294,7 +294,7 @@ def import_velodyne(
     with imported_trace(out) as trace, opened_file(capture) as file:
         size = file.seek(0, 2)
         file.seek(0)
-        with progress_of_bytes("import velodyne", size) as advance:
+        with progress("import velodyne", size, "B") as advance:
             done = 0
             for datagram in datagrams(file, capture, size, partial, say):
                 if not is_data(datagram.data):

@@ -150,7 +150,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     decoded: dict[int, np.ndarray] = {}
     for sample in np.unique(nearest).tolist():
         with unless_damaged():  # The findings name it.
-            decoded[sample] = source.channel.sample(int(samples[sample]))
+            decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}

@@ -63,7 +63,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
         index = motion.trajectory.index(stamps[sweep])
         if index is None or abs(middle[sweep] - times[number]) > reader.period:
             continue
-        stored: dict[str, np.ndarray] = {each: lidar.channel(each).sample(sweep) for each in channels}
+        stored: dict[str, np.ndarray] = {each: lidar.channel(each).read(sweep, sweep + 1)[0] for each in channels}
         if "rng" in stored:
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)
@@ -144,5 +144,5 @@ def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, Channel, 
 
 
 def _grey(video: Channel, number: int) -> np.ndarray:
-    picture = video.sample(number)
+    picture = video.read(number, number + 1)[0]
     return picture[..., 0] if picture.shape[2] == 1 else np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rover_pipeline.engine.progress import progress_of_bytes
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.merge import imported_trace
@@ -147,7 +147,7 @@ def import_ros(
     # The scratch file has no name, so that it is gone whatever happens.
     with imported_trace(out) as trace, tempfile.TemporaryFile(dir=trace, buffering=0) as scratch:
         recording = Recording(bags, partial, scratch)
-        with progress_of_bytes("import ros", 2 * recording.size) as count:
+        with progress("import ros", 2 * recording.size, "B") as count:
             found = survey(recording, count)
             choice = choose_topics(found.topics, topic, meta is not None)
             run = _Import(trace, bags, found, choice, times, partial, doppler == "approaching", velodyne, meta)

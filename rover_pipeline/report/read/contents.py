@@ -71,7 +71,7 @@ def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.
         places = np.linspace(0, len(chosen) - 1, TUNING.looked_at).round().astype(int) if len(chosen) else ()
         for at in np.unique(places):
             with unless_damaged():
-                found.append(channel.sample(int(chosen[at])))
+                found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
     return np.stack(found) if found else np.empty(0)
 
 
