@@ -40,7 +40,7 @@ def lidar_recording(frames: int) -> Path:
             writer.append(ts=START_S + np.arange(frames) / 10)
             for name in names:
                 for i in range(frames):
-                    writer.encoded(name).append_encoded(stored[name][i % len(stored[name])])
+                    writer.append(**{name: stored[name][i % len(stored[name])]})
         shutil.copy(source.path / "lidar.json", trace / "lidar" / "lidar.json")
         (trace / "config.yaml").touch()
     return path
@@ -75,7 +75,7 @@ def camera_recording(frames: int) -> Path:
         with SensorWriter(trace / "camera", {TS: TS_SPEC, "video.avi": source.specs["video.avi"]}) as writer:
             writer.append(ts=START_S + np.arange(frames) / 30)
             for i in range(frames):
-                writer.encoded("video.avi").append_encoded(video.jpeg(i % len(video)))
+                writer.append(**{"video.avi": video.jpeg(i % len(video))})
         shutil.copy(source.path / "camera.json", trace / "camera" / "camera.json")
         (trace / "config.yaml").touch()
     return path

@@ -55,7 +55,7 @@ def recording(frames: int) -> Path:
             writer.append(ts=ts)
             for name, data in stored.items():
                 for i in which:
-                    writer.encoded(name).append_encoded(data[ends[name][i] : ends[name][i + 1]])
+                    writer.append(**{name: data[ends[name][i] : ends[name][i + 1]]})
         shutil.copy(lidar.path / "lidar.json", trace / "lidar" / "lidar.json")
         with SensorWriter(
             trace / "_odom", {TS: TS_SPEC, VALID: VALID_SPEC, **{name: truth.specs[name] for name in STATE}}

@@ -79,7 +79,7 @@ def _repeat(source: Sensor, target: Path, blocks: int) -> None:
             writer.append(**{**raw, TS: first + step * (block * count + np.arange(count))})
             for name in source.specs.keys() - raw.keys():
                 for sample in list(_encoded(source, name, count))[order]:
-                    writer.encoded(name).append_encoded(sample)
+                    writer.append(**{name: sample})
 
 
 def _is_plain(source: Sensor, name: str) -> bool:

@@ -23,7 +23,7 @@ from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import Truth
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.scene.world import World
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from tests.mapping.scene import Sweeps
 from tests.objects.clearmot import Score, clear_mot
 
@@ -71,15 +71,16 @@ def play(scene: Scene) -> tuple[Score, np.ndarray, np.ndarray]:
     rig = rig_of(scene)
     truth, rate, bodies = Truth(rig, "lidar"), rig.preset.lidar_rate, len(rig.world.bodies)
     ticks = list(rig.clocks["lidar"].ticks(scene.seconds, rig.key("lidar")))
+    beams, device, rays = rig.lidars["lidar"]
     images, boxes = [], []
     for tick in ticks:
-        echoes = lidar.sweep(rig.world, rig.motion, rig.lidar_rays, tick.time, 1 / rate)
+        echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
         random, infrared = rig.random("lidar", tick.number), rig.world.light.infrared
-        rng = lidar.measure(echoes, rig.lidar_rays, rig.beams.detection_range, infrared, random, rig.lidar_errors).rng
+        rng = lidar.measure(echoes, rays, beams.detection_range, infrared, random, device).rng
         hit = echoes.body[(rng > 0) & (echoes.body >= 0)]
         images.append(rng)
         boxes.append(truth.objects(tick, np.bincount(hit, minlength=bodies)))
-    states, metadata = truth.at(ticks), json.dumps(ouster.metadata(rig.beams, rig.preset.columns, rate))
+    states, metadata = truth.at(ticks), json.dumps(lidar.metadata(rig.beams, rig.preset.columns, rate))
     ts = states["true_ts"]
     sweeps = Sweeps(ts, rng=destagger(np.stack(images), sensor_info(metadata)))
     odometry = {"ts": ts, "valid": np.ones(len(ts), "u1")}

@@ -87,7 +87,7 @@ OPENERS = {
     ("camera/model.py", "__init__"): "onnxruntime opens by a name; its digest was taken before",
     ("export/edgefirst/layout.py", "read_table"): "pyarrow opens by a name; looked at before",
     ("export/edgefirst/layout.py", "read"): "what is open already",
-    ("export/rslearn/layout.py", "read"): "rasterio opens by a name; looked at before",
+    ("export/rslearn/dataset.py", "read"): "rasterio opens by a name; looked at before",
     ("export/rslearn/windows.py", "geotiff"): "a file in memory",
     ("mapping/ply.py", "read_ply"): "what is open already",
     ("engine/shared.py", "get"): "what is open already",

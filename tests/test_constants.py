@@ -48,7 +48,7 @@ ALL: dict[str, int] = {
     "engine": 22,
     "export": 52,
     "format": 33,
-    "importers": 67,
+    "importers": 66,
     "imu": 27,
     "kinematics": 17,
     "lidar": 11,

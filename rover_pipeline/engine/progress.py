@@ -17,7 +17,6 @@ from rover_pipeline.errors import printable
 _LINE_EVERY_S = 10.0
 _LINE = "{desc}: {percentage:3.0f} %, {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left"
 
-
 #: Bars of processes that share a terminal, one below the other. Layout.
 _MAX_BARS = 8
 #: Goes to the begin of the line, and clears all that is below it: bars, which appear again.
@@ -39,6 +38,7 @@ def progress(
 
     Args:
         total: number of units to do; 0 = nobody knows.
+        unit: what they are; "B" = bytes, which a bar shows as megabytes or what fits.
         file: the terminal, where a bar is shown; None = stderr. What is no terminal gets nothing.
         log: gets lines.
     """
@@ -50,6 +50,7 @@ def progress(
             total=total or None,
             desc=label,
             unit=unit,
+            unit_scale=unit == "B",
             file=stream,
             leave=False,
             dynamic_ncols=True,

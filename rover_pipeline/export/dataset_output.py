@@ -51,7 +51,7 @@ class DatasetOutput:
         Returns:
             Whether the part was made now.
         """
-        marker = self._marker(key)
+        marker = self._parts / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json"
         if marker.exists():
             return False
         files = list(make())
@@ -62,9 +62,6 @@ class DatasetOutput:
         sync_file(scratch)
         os.replace(scratch, marker)
         return True
-
-    def _marker(self, key: str) -> Path:
-        return self._parts / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json"
 
     def adopt(self, left: Path) -> int:
         """Move the finished parts of an interrupted attempt here. Returns their number."""
@@ -245,7 +242,8 @@ def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> s
         InTheWayError: something that this program did not make, or that was changed afterwards; or an export of other
             inputs or options, and it is not to be replaced.
     """
-    if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not _has_files(path)):
+    is_folder = path.is_dir() and not path.is_symlink()
+    if not os.path.lexists(path) or (is_folder and not any(files for *_, files in os.walk(path))):
         return ""
     provenance = read_provenance(path) if path.is_dir() else None
     if provenance is None or provenance.get("format") != format:
@@ -262,10 +260,6 @@ def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> s
             "name, or give --replace"
         )
     return "older"
-
-
-def _has_files(folder: Path) -> bool:
-    return any(files for _, _, files in os.walk(folder))
 
 
 def tree_files(folder: Path) -> dict[str, int]:

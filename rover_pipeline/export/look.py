@@ -46,7 +46,8 @@ def recognise(folder: Path) -> DatasetFormat | None:
                 return each
     for each in formats:
         marks = [mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks]
-        if marks and not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
+        found = (glob.iglob(mark, root_dir=folder, include_hidden=True) for mark in marks)
+        if marks and not (is_recording and each.kind == "merge") and all(next(paths, None) for paths in found):
             return each
     return None
 
@@ -56,10 +57,6 @@ def _loaded(name: str) -> DatasetFormat | None:
     with contextlib.suppress(ConfigError):
         return DATASETS[name]
     return None
-
-
-def _matches(folder: Path, pattern: str) -> bool:
-    return next(glob.iglob(pattern, root_dir=folder, include_hidden=True), None) is not None
 
 
 def dataset_info(folder: Path) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class _Camera:
         if isinstance(self._pictures, PictureChannel) and not self._options.undistort:
             jpeg = self._pictures.jpeg(number)
         else:
-            picture = self._pictures.read(number, number + 1)[0]
+            picture = self._pictures.sample(number)
             jpeg = encode(undistort(picture, self._recorded_lens) if self._options.undistort else picture)
         return [self._job.save("pictures", jpeg, number=number, **self._keys)]
 

@@ -90,9 +90,8 @@ class ObjectReader:
         Args:
             ts: f8 (N,), times of all samples that the objects get, s.
         """
-        parts = [self._read(at, min(stop, at + _SAMPLES), ts) for at in range(start, stop, _SAMPLES)]
-        if not parts:
-            parts = [self._read(start, start, ts)]
+        starts = range(start, max(stop, start + 1), _SAMPLES)
+        parts = [self._read(at, min(stop, at + _SAMPLES), ts) for at in starts]
         return Objects(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _read(self, start: int, stop: int, ts: np.ndarray) -> Objects:

@@ -135,12 +135,6 @@ def _find(trace: Path, name: str) -> Path:
     raise ConfigError(f"picture: {name}: the trace has no such sensor; {did_you_mean(name, known)}")
 
 
-def _read(sensor: Sensor, name: str, frame: int) -> np.ndarray:
-    """One sample of a channel, (*shape)."""
-    sample: np.ndarray = sensor.channel(name).read(frame, frame + 1)[0]
-    return sample
-
-
 def _bins(sensor: Sensor, axis: str, size: int) -> Bins:
     """The bins of an axis as `axes.json` describes them. Bins of unknown size are numbered."""
     known = read_axes(sensor.path).get(axis)
@@ -155,7 +149,7 @@ def _draw_lidar(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Ranges of a sweep, beams from top to bottom, columns from left to right as the lidar turns."""
     if "rng" not in sensor.specs:
         raise FormatError(f"{sensor.path}: holds points and no image; draw `lidar_points` instead")
-    ranges = _read(sensor, "rng", frame)
+    ranges = sensor.channel("rng").sample(frame)
     metadata = sensor.path / Rig(sensor.path.parent).sidecar(sensor.name)
     if not sensor.name.startswith("_") and exists(metadata):
         ranges = destagger(ranges[None], sensor_info(read_text(metadata)))[0]
@@ -165,19 +159,19 @@ def _draw_lidar(figure: Figure, sensor: Sensor, frame: int) -> None:
 def _draw_depth(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Depth of each pixel of the camera that a return of the lidar falls on."""
     labels, empty = ("column (pixel)", "row (pixel)"), "no return falls into this picture"
-    plots.draw_distances(figure, metres(_read(sensor, "depth", frame)), labels, empty, tall=True)
+    plots.draw_distances(figure, metres(sensor.channel("depth").sample(frame)), labels, empty, tall=True)
 
 
 def _draw_power(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Range to the right, Doppler or azimuth upward, decibels as colours."""
-    power = _read(sensor, "power", frame)
+    power = sensor.channel("power").sample(frame)
     _draw_decibels(figure.subplots(), sensor, power, sensor.name.rpartition("_range_")[2])
 
 
 def _draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:
     """To the left the strongest direction of each range and Doppler bin, to the right the strongest Doppler bin of each
     range bin and azimuth."""
-    values = _read(sensor, "spectrum", frame).astype("f8")
+    values = sensor.channel("spectrum").sample(frame).astype("f8")
     if (read_provenance(sensor.path) or {}).get("options", {}).get("scale", "amplitude") == "amplitude":
         values = 20 * np.log10(np.maximum(values, 1e-5))
     figure.set_size_inches(13, 5)
@@ -192,18 +186,18 @@ def _draw_decibels(plot: Axes, sensor: Sensor, power: np.ndarray, vertical: str)
 
 
 def _draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
-    plots.draw_lidar_points(figure, _read(sensor, "xyz", frame).reshape(-1, 3))
+    plots.draw_lidar_points(figure, sensor.channel("xyz").sample(frame).reshape(-1, 3))
 
 
 def _draw_radar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
-    count = int(_read(sensor, "count", frame))
+    count = int(sensor.channel("count").sample(frame))
     strength = next((name for name in ("snr", "intensity") if name in sensor.specs), None)
-    xyz, doppler = (_read(sensor, name, frame)[:count] for name in ("xyz", "doppler"))
-    plots.draw_radar_points(figure, xyz, doppler, _read(sensor, strength, frame)[:count] if strength else None)
+    xyz, doppler = (sensor.channel(name).sample(frame)[:count] for name in ("xyz", "doppler"))
+    plots.draw_radar_points(figure, xyz, doppler, sensor.channel(strength).sample(frame)[:count] if strength else None)
 
 
 def _draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:
-    cells = _read(sensor, "occupancy", frame)
+    cells = sensor.channel("occupancy").sample(frame)
     azimuth, ranges = (_bins(sensor, *each) for each in zip(("azimuth", "range"), cells.shape[-2:], strict=True))
     elevation = _bins(sensor, "elevation", len(cells)) if cells.ndim == 3 else None
     plots.draw_occupancy(figure, cells, azimuth, ranges, elevation)
@@ -343,7 +337,7 @@ def _draw_channel(figure: Figure, sensor: Sensor, name: str, sample: int) -> Non
     stored = Trace(sensor.path.parent).source(sensor.name, name).channel(name)
     axes, label = axes_and_unit(sensor.name, name, spec)[0], _label(sensor, name)
     if _is_image(spec):
-        values = stored.read(sample, sample + 1)[0]
+        values = stored.sample(sample)
         if axes[-1] == "colour" or (len(spec.shape) == 3 and spec.shape[2] == 3 and spec.type == "u1"):
             plot = figure.subplots()
             plot.imshow(values)

@@ -113,14 +113,11 @@ class _Sweeps:
 
     def read(self, number: int) -> Points:
         """The returns of a sweep."""
-        stored = self._read_channel(self._points, number)
+        stored = self._sensor.channel(self._points).sample(number)
         xyz = self._project(stored) if self._project else stored
         is_return = np.isfinite(xyz).all(-1)
-        fields = {name: self._read_channel(name, number)[is_return] for name in self._fields}
+        fields = {name: self._sensor.channel(name).sample(number)[is_return] for name in self._fields}
         return xyz[is_return], {_FIELD_NAMES.get(name, name): values for name, values in fields.items()}
-
-    def _read_channel(self, name: str, number: int) -> np.ndarray:
-        return self._sensor.channel(name).read(number, number + 1)[0]
 
 
 def _lidar(trace: Path, name: str | None) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import duration
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels import Channel
@@ -57,7 +58,7 @@ class Samples:
         """The channels of valid sample `at`, 0 to N - 1; None when it cannot be decoded."""
         index = int(self.indices[at])
         try:
-            return {name: channel.read(index, index + 1)[0] for name, channel in self._channels.items()}
+            return {name: channel.sample(index) for name, channel in self._channels.items()}
         except SampleError:
             self.undecodable += 1
             return None
@@ -184,11 +185,5 @@ def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], objec
             total += count * (time.monotonic() - begin) / threads
     if total >= _MIN_PRINTED_S:
         parts = ", ".join(f"{count:,} {name}" for count, name, _ in work if count)
-        print(f"{label}: {parts} will take about {_text(total)}", file=sys.stderr, flush=True)
+        print(f"{label}: {parts} will take about {duration(total)}", file=sys.stderr, flush=True)
     return total
-
-
-def _text(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -79,7 +79,7 @@ class RawSweeps:
 
     def images(self, number: int) -> dict[str, np.ndarray]:
         """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order; or the points."""
-        return {name: self._lidar.channel(name).read(number, number + 1)[0] for name in self._channels}
+        return {name: self._lidar.channel(name).sample(number) for name in self._channels}
 
     def places(self, number: int) -> LidarSweep:
         """One sweep, as the lidar saw it. Raises SampleError when it cannot be decoded."""
@@ -103,8 +103,7 @@ class PosedSweeps(RawSweeps):
     def __init__(self, trace: Path | Recording) -> None:
         super().__init__(trace)
         self.poses = Poses(self.odometry["rot"], self.odometry["pos"])
-        has_pose = np.isfinite(self.poses.pos).all(1) & np.isfinite(self.poses.rot).all((1, 2))
-        self.good = self.known(has_pose & self.odometry["valid"].astype(bool))
+        self.good = self.known(self.poses.finite & self.odometry["valid"].astype(bool))
 
     def read(self, number: int) -> Sweep:
         """One of the `good` sweeps, deskewed. Raises SampleError when it cannot be decoded."""

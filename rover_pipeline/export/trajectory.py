@@ -55,8 +55,7 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
         hint = f"make it: {run_command(trace, [name])}, or name another with --sensor"
         raise FormatError(f"{trace / name}: no such sensor; {hint}")
     ts, poses, chosen = read_sensor_poses(trace / name)
-    chosen &= np.arange(len(ts)) % options.every == 0
-    chosen &= np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
+    chosen &= poses.finite & (np.arange(len(ts)) % options.every == 0)
     if not chosen.any():
         raise FormatError(
             f"{trace / name}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large"

@@ -10,6 +10,7 @@ Folders that are made here keep their names in a power cut.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -81,6 +82,11 @@ def replace_file(path: Path, text: str) -> None:
             scratch.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def replace_json(path: Path, content: object) -> None:
+    """The same of a value as JSON, indented for people."""
+    replace_file(path, json.dumps(content, indent=2) + "\n")
 
 
 def make_folders(folder: Path) -> None:

@@ -81,6 +81,11 @@ class ChannelSpec(BaseModel):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
+    """A channel that is stored as it is."""
+    return ChannelSpec(format="raw", type=type, shape=shape, desc=desc)
+
+
 def spec_for(array: np.ndarray, desc: str, format: Format) -> ChannelSpec:
     """Description of a channel whose samples look like those of `array`, (frame, ...)."""
     type = f"{array.dtype.kind}{array.dtype.itemsize}"

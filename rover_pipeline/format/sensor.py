@@ -10,13 +10,13 @@ import numpy as np
 from rover_pipeline.errors import FormatError, RoverError, did_you_mean
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
-from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
+from rover_pipeline.format.meta import ChannelSpec, raw, read_meta, write_meta
 from rover_pipeline.format.provenance import read_provenance
 
 TS = "ts"
 VALID = "valid"
-TS_SPEC = ChannelSpec(format="raw", type="f8", shape=(), desc="Time of each sample, seconds since the Unix epoch.")
-VALID_SPEC = ChannelSpec(format="raw", type="u1", shape=(), desc="1 = sample can be trusted, 0 = it cannot.")
+TS_SPEC = raw("f8", (), "Time of each sample, seconds since the Unix epoch.")
+VALID_SPEC = raw("u1", (), "1 = sample can be trusted, 0 = it cannot.")
 _TRUNCATE = (
     "If the recording was interrupted, set `input.truncate: true` (in Python: truncate=True) to use its whole samples"
 )
@@ -161,17 +161,17 @@ class SensorWriter(Closing):
         self.specs = specs
         self._writers = {name: create_channel(path / name, spec) for name, spec in specs.items()}
 
-    def append(self, **samples: np.ndarray | float) -> None:
-        """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel."""
+    def append(self, **samples: np.ndarray | float | bytes) -> None:
+        """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel, and bytes
+        are one that was encoded already, for example in another thread."""
         for name, values in samples.items():
-            self._writers[name].append(np.atleast_1d(np.asarray(values, self.specs[name].dtype)))
-
-    def encoded(self, name: str) -> EncodedWriter:
-        """The writer of one channel, for samples that were encoded already, for example in another thread."""
-        writer = self._writers[name]
-        if not isinstance(writer, EncodedWriter):
-            raise FormatError(f"{writer.path}: {writer.spec.format} does not encode samples one by one")
-        return writer
+            writer = self._writers[name]
+            if not isinstance(values, bytes):
+                writer.append(np.atleast_1d(np.asarray(values, writer.spec.dtype)))
+            elif isinstance(writer, EncodedWriter):
+                writer.append_encoded(values)
+            else:
+                raise FormatError(f"{writer.path}: {writer.spec.format} does not encode samples one by one")
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -26,15 +26,15 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.files import read_bounded, replace_json
 from rover_pipeline.format.merge import imported_trace
-from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.meta import raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
 from rover_pipeline.importers.names import sensor_name
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
-from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
+from rover_pipeline.importers.pictures import picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
@@ -125,7 +125,7 @@ def import_kitti(
                 if lens is None:
                     notes.append(f"no calib_cam_to_cam.txt gives the intrinsics of {folder}")
                 else:
-                    describe_lens(trace / name, lens)
+                    replace_json(trace / name / "camera.json", lens)
                 several = {"folder": folder} if len(cameras) > 1 else {}
                 sensors[name] = {"type": "camera", "args": {"width": width, "height": height, **several}}
                 counts[name] = len(taken.files)
@@ -249,12 +249,11 @@ def _record(path: Path) -> np.ndarray:
 
 
 def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
-    vector = {"format": "raw", "type": "f4", "shape": (3,)}
     specs = {
         TS: TS_SPEC,
-        "rot": ChannelSpec(**vector, desc="Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
-        "acc": ChannelSpec(**vector, desc="Acceleration, gravity included, m/s2. [xyz], front-left-up."),
-        "avel": ChannelSpec(**vector, desc="Angular velocity, rad/s. [xyz], front-left-up."),
+        "rot": raw("f4", (3,), "Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
+        "acc": raw("f4", (3,), "Acceleration, gravity included, m/s2. [xyz], front-left-up."),
+        "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], front-left-up."),
     }
     euler = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_euler("XYZ")
     with SensorWriter(folder, specs) as writer:

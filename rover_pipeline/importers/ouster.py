@@ -18,7 +18,7 @@ from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_te
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.merge import imported_trace
-from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
@@ -106,10 +106,8 @@ class FrameWriter(Closing):
             return False
         self._latest = ts
         images = [self._image(scan, field, self._specs[name]) for name, field in self._fields.items()]
-        encoded = list(self._pool.map(lambda image: encode_sample("lzmaf", image), images))
-        self._writer.append(ts=ts, valid=float(scan.complete()))
-        for name, data in zip(self._fields, encoded, strict=True):
-            self._writer.encoded(name).append_encoded(data)
+        encoded = self._pool.map(lambda image: encode_sample("lzmaf", image), images)
+        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._fields, encoded, strict=True)))
         self.count += 1
         return True
 
@@ -165,11 +163,10 @@ class ImuWriter(Closing):
         if not later.any():
             return
         if self._writer is None:
-            vector = {"format": "raw", "type": "f4", "shape": (3,)}
             specs = {
                 TS: TS_SPEC,
-                "acc": ChannelSpec(**vector, desc="Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
-                "avel": ChannelSpec(**vector, desc="Angular velocity, rad/s. [xyz], IMU frame."),
+                "acc": raw("f4", (3,), "Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
+                "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], IMU frame."),
             }
             self._writer = SensorWriter(self.folder, specs)
         self._writer.append(ts=ts[later], acc=acc[later], avel=avel[later])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -21,11 +19,10 @@ from rover_pipeline.format.files import read_bounded, replace_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
-from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.times import files_of, times_of_files
+from rover_pipeline.importers.times import files_of, given_text, times_of_files
 
 _JPEG = (".jpg", ".jpeg")
 #: Files of pictures that OpenCV decodes.
@@ -104,8 +101,7 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
                     raise FormatError(
                         f"{files[number]}: has {size[1]}x{size[0]} pixels, the pictures before it {shape[1]}x{shape[0]}"
                     )
-                writer.append(ts=stamp)
-                writer.encoded("video.avi").append_encoded(data)
+                writer.append(ts=stamp, **{"video.avi": data})
                 advance(1)
     return shape
 
@@ -166,17 +162,10 @@ def _whole_jpeg(data: bytes) -> tuple[bytes, tuple[int, int]]:
     return whole, size
 
 
-def describe_lens(camera: Path, content: Mapping[str, Any]) -> None:
-    """Write `camera.json`."""
-    replace_file(camera / "camera.json", json.dumps(dict(content), indent=2) + "\n")
-
-
 def _write_intrinsics(camera: Path, path: Path, width: int, height: int) -> None:
+    text = given_text(path)
     try:
-        text = read_text(path)
         read_intrinsics(text, width, height)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise FormatError(f"{path}: {error}") from error
     replace_file(camera / "camera.json", text)

@@ -7,7 +7,6 @@ Until then the points of all sweeps stand one after the other in scratch files. 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,8 @@ from pydantic import ValidationError
 from rover_pipeline.errors import FormatError, explain
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, sync_file
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, write_meta
+from rover_pipeline.format.files import replace_json
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled
@@ -210,7 +209,7 @@ class PointsWriter(Closing):
         for name, column in self._columns.items():
             self._pad(name, column)
         refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
-        count = ChannelSpec(format="raw", type="u4", shape=(), desc="Number of points of the sweep.")
+        count = raw("u4", (), "Number of points of the sweep.")
         specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
         arrays = {TS: self._ts, VALID: np.frombuffer(bytes(self._valid), "u1"), "count": self._counts}
         for name, spec in specs.items():
@@ -233,7 +232,7 @@ class PointsWriter(Closing):
                 f"what its points say is no lidar's: {explain(error)}; is it damaged, or in another order of columns?"
             )
             raise FormatError(f"{self._source or self.path}: {problem}") from error
-        replace_file(self.path / "lidar.json", json.dumps({POINTS: sidecar.model_dump()}, indent=2) + "\n")
+        replace_json(self.path / "lidar.json", {POINTS: sidecar.model_dump()})
         write_meta(self.path, specs)
         sync_file(self.path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.files import replace_json
+from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.times import require_steady
+from rover_pipeline.importers.times import given_text, require_steady
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
@@ -61,13 +59,13 @@ class ReferenceWriter(SensorWriter):
         self._provenance = {"step": command, "options": {**options, "body": body}, "inputs": inputs or {}}
         shown = f"the {body}" if body else "a body without a name"
         specs = {
-            name: ChannelSpec(format="raw", type="f8", shape=shape, desc=desc.format(body=shown))
+            name: raw("f8", shape, desc.format(body=shown))
             for name, (shape, desc) in _CHANNELS.items()
             if name in self._states
         }
         super().__init__(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs})
 
-    def append(self, **samples: np.ndarray | float) -> None:
+    def append(self, **samples: np.ndarray | float | bytes) -> None:
         """Add poses: `ts` f8 (N,), seconds, and the states, f8 (N, ...).
 
         Poses that are not finite, or whose rotation is none, are not valid.
@@ -87,7 +85,7 @@ class ReferenceWriter(SensorWriter):
             "packages": versions(),
             "files": sorted(self.specs),
         }
-        replace_file(self.path / PROVENANCE, json.dumps(provenance, indent=2) + "\n")
+        replace_json(self.path / PROVENANCE, provenance)
 
 
 def write_reference(
@@ -127,11 +125,8 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
     Raises:
         FormatError: the file is none of them, or has another number of poses than there are sweeps.
     """
-    try:
-        text = read_text(path, _MAX_LIST_BYTES)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    lines = [line.replace(",", " ").split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    listed = given_text(path, _MAX_LIST_BYTES).splitlines()
+    lines = [line.replace(",", " ").split() for line in listed if line.strip() and line[0] != "#"]
     widths = {len(line) for line in lines}
     if widths not in ({8}, {12}):
         raise FormatError(f"{path}: must have 8 numbers a line (TUM: time, position, xyzw) or 12 (KITTI: 3x4)")

@@ -11,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError, short_text
 from rover_pipeline.format.sensor import time_problem
-from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.texts import MAX_TEXT_BYTES, read_text
 from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line. Schedule.
@@ -34,16 +34,21 @@ def files_of(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
     return sorted(found, key=natural_order)
 
 
+def given_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
+    """The text of a file that the user names. Raises FormatError where there is none, and as `read_text`."""
+    try:
+        return read_text(path, limit)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+
+
 def read_times(path: Path) -> np.ndarray:
     """Times of a list, f8 (N,), seconds since 1970: one a line, in seconds, whole nanoseconds, or as KITTI writes them.
 
     Raises:
         FormatError: there is no such file, or a line is no time.
     """
-    try:
-        lines = read_text(path, _MAX_LIST_BYTES).splitlines()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
+    lines = given_text(path, _MAX_LIST_BYTES).splitlines()
     times = [_time(path, number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
     return np.array(times, "f8")
 

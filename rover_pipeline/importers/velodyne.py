@@ -294,8 +294,8 @@ def import_velodyne(
     with imported_trace(out) as trace, opened_file(capture) as file:
         size = file.seek(0, 2)
         file.seek(0)
-        with progress("import velodyne", max(size // 1_000_000, 1), "MB") as advance:
-            shown = 0
+        with progress("import velodyne", size, "B") as advance:
+            done = 0
             for datagram in datagrams(file, capture, size, partial, say):
                 if not is_data(datagram.data):
                     others[len(datagram.data)] += 1
@@ -308,9 +308,8 @@ def import_velodyne(
                     lidar = lidars[datagram.source] = _new_lidar(trace, capture, datagram, [*lidars.values()], given)
                 if not lidar.failed:
                     lidar.add(capture, lidar.builder.add(datagram.data, datagram.stamp))
-                if file.tell() // 1_000_000 > shown:
-                    advance(file.tell() // 1_000_000 - shown)
-                    shown = file.tell() // 1_000_000
+                advance(file.tell() - done)
+                done = file.tell()
         if not lidars:
             sizes = ", ".join(f"{count} of {length} bytes" for length, count in others.most_common(5)) or "none"
             raise FormatError(

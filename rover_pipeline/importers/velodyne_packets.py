@@ -129,15 +129,11 @@ def calibrated_64(path: Path) -> Model:
 def _from_yaml(path: Path) -> tuple[list[Any], float]:
     content = read_yaml(path)
     lasers = sorted(content["lasers"], key=lambda laser: int(laser["laser_id"]))
-    two_points = [{**laser, **_fallback(laser)} for laser in lasers]
-    return two_points, float(content.get("distance_resolution", 0.002))
-
-
-def _fallback(laser: Mapping[str, Any]) -> dict[str, float]:
-    """Without a calibration at two points, corrections along x and y are those of the distance."""
-    if laser.get("two_pt_correction_available"):
-        return {}
-    return {"dist_correction_x": laser["dist_correction"], "dist_correction_y": laser["dist_correction"]}
+    for laser in lasers:
+        # Without a calibration at two points, corrections along x and y are those of the distance.
+        if not laser.get("two_pt_correction_available"):
+            laser["dist_correction_x"] = laser["dist_correction_y"] = laser["dist_correction"]
+    return lasers, float(content.get("distance_resolution", 0.002))
 
 
 def _from_xml(path: Path) -> tuple[list[Any], float]:

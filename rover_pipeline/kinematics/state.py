@@ -56,6 +56,11 @@ class Poses(NamedTuple):
     rot: np.ndarray
     pos: np.ndarray
 
+    @property
+    def finite(self) -> np.ndarray:
+        """Which of them are finite, bool (N,)."""
+        return np.asarray(np.isfinite(self.pos).all(1) & np.isfinite(self.rot).all((1, 2)))
+
     def select(self, chosen: int | slice | np.ndarray) -> Poses:
         """The poses at some of the instants."""
         return Poses(self.rot[chosen], self.pos[chosen])

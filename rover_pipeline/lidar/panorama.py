@@ -98,7 +98,7 @@ class Panorama(NamedTuple):
         return image
 
     def metadata(self) -> str:
-        """The `lidar.json` of an Ouster sensor whose beams look through these pixels (see `simulate/sensors/ouster`).
+        """The `lidar.json` of an Ouster sensor whose beams look through these pixels (see `simulate/sensors/lidar`).
 
         Its columns are not staggered. What it says of times is not true.
         """

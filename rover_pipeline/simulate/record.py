@@ -6,10 +6,9 @@ This is the only module of the simulator that writes files, but for the faults, 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,8 +21,8 @@ from rover_pipeline import __version__
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import ChannelSpec, Format
+from rover_pipeline.format.files import replace_file, replace_json
+from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
@@ -31,7 +30,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
-from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, ouster, radar
+from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, radar
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
@@ -124,19 +123,19 @@ def truth_specs(type: str, bodies: int) -> dict[str, ChannelSpec]:
     specs = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
-        "true_ts": channel("raw", "f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
-        "pos": channel("raw", "f8", (3,), "Position in the world, m. [xyz]"),
-        "rot": channel("raw", "f8", (3, 3), "World-from-sensor rotation. [world, sensor]"),
-        "vel": channel("raw", "f8", (3,), "Velocity in the world, m/s. [xyz]"),
-        "acc": channel("raw", "f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
-        "avel": channel("raw", "f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
+        "true_ts": raw("f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
+        "pos": raw("f8", (3,), "Position in the world, m. [xyz]"),
+        "rot": raw("f8", (3, 3), "World-from-sensor rotation. [world, sensor]"),
+        "vel": raw("f8", (3,), "Velocity in the world, m/s. [xyz]"),
+        "acc": raw("f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
+        "avel": raw("f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
     }
     if type == "radar":
         desc = "Velocity over ground in the radar frame in the middle of the frame's chirps, m/s. [xyz]"
-        specs["ego_vel"] = channel("raw", "f8", (3,), desc)
+        specs["ego_vel"] = raw("f8", (3,), desc)
     if bodies:
         desc = "Feet and velocity of the moving bodies of truth.json in the world, m, m/s. [body, xyz and velocity]"
-        specs["bodies"] = channel("raw", "f8", (bodies, 6), desc)
+        specs["bodies"] = raw("f8", (bodies, 6), desc)
     return specs
 
 
@@ -145,21 +144,13 @@ def object_specs(bodies: int) -> dict[str, ChannelSpec]:
     return {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
-        "centre": channel(
-            "raw", "f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"
-        ),
-        "extent": channel(
-            "raw", "f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"
-        ),
-        "vel": channel("raw", "f8", vector, "Velocity in the world, m/s. [body, xyz]"),
-        "yaw": channel("raw", "f8", (bodies,), "Where the body heads in the world, rad, to the left of x. [body]"),
-        "track": channel("raw", "i4", (bodies,), "Number of the body. [body]"),
-        "returns": channel("raw", "u4", (bodies,), "Number of the sweep's returns from the body. [body]"),
+        "centre": raw("f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"),
+        "extent": raw("f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"),
+        "vel": raw("f8", vector, "Velocity in the world, m/s. [body, xyz]"),
+        "yaw": raw("f8", (bodies,), "Where the body heads in the world, rad, to the left of x. [body]"),
+        "track": raw("i4", (bodies,), "Number of the body. [body]"),
+        "returns": raw("u4", (bodies,), "Number of the sweep's returns from the body. [body]"),
     }
-
-
-def channel(format: Format, type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
-    return ChannelSpec(format=format, type=type, shape=shape, desc=desc)
 
 
 _TRUTH_SIDECAR = "truth.json"
@@ -277,12 +268,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
 
         for made in ordered_map(sample, _batches(ticks, source.batch), threads=threads, held=_HELD * threads):
             for tick, values, returns in made:
-                writer.append(ts=tick.stamp)
-                for name, value in values.items():
-                    if isinstance(value, bytes):
-                        writer.encoded(name).append_encoded(value)
-                    else:
-                        writer.append(**{name: value})
+                writer.append(ts=tick.stamp, **values)
                 if _TRUTH_OBJECTS in truths:
                     truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
                 unwritten.append(tick)
@@ -291,9 +277,9 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 write_truth()
         write_truth()
         if source.sidecar is not None:
-            _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
+            replace_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if is_main:
-            _write_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
+            replace_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
         for name, specs in written.items():
             more = [_TRUTH_SIDECAR] if name == "_truth" else []
             provenance = {
@@ -306,7 +292,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 "packages": versions(),
                 "files": [*sorted(specs), *more],
             }
-            _write_json(folder / name / PROVENANCE, provenance)
+            replace_json(folder / name / PROVENANCE, provenance)
 
 
 def _batches(ticks: Iterable[Tick], size: int) -> Iterator[list[Tick]]:
@@ -350,11 +336,11 @@ def _lidar(rig: Rig, sensor: str) -> _Source:
         return {**scan._asdict(), _RETURNS: np.bincount(hit, minlength=len(rig.world.bodies))}
 
     channels = {
-        "rng": channel("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
-        "rfl": channel("lzmaf", "u1", shape, "Reflectivity, staggered. [beam, column]"),
-        "nir": channel("lzmaf", "u2", shape, "Near infrared, staggered. [beam, column]"),
+        "rng": ChannelSpec(format="lzmaf", type="u2", shape=shape, desc="Range, mm, staggered. [beam, column]"),
+        "rfl": ChannelSpec(format="lzmaf", type="u1", shape=shape, desc="Reflectivity, staggered. [beam, column]"),
+        "nir": ChannelSpec(format="lzmaf", type="u2", shape=shape, desc="Near infrared, staggered. [beam, column]"),
     }
-    return _Source(channels, partial(map, sample), ouster.metadata(beams, columns, rate))
+    return _Source(channels, partial(map, sample), lidar.metadata(beams, columns, rate))
 
 
 def _radar(rig: Rig, sensor: str) -> _Source:
@@ -385,7 +371,7 @@ def _radar(rig: Rig, sensor: str) -> _Source:
         "range_resolution": chirps.range_resolution,
         "doppler_resolution": chirps.doppler_resolution,
     }
-    iq = channel("raw", "i2", (*chirps.shape[:3], chirps.words), f"ADC counts. {axes}")
+    iq = raw("i2", (*chirps.shape[:3], chirps.words), f"ADC counts. {axes}")
     return _Source({"iq": iq, VALID: VALID_SPEC}, partial(map, sample), sidecar)
 
 
@@ -397,7 +383,9 @@ def _camera(rig: Rig, sensor: str) -> _Source:
         return {"video.avi": camera.picture(rig.world, lens, tick.time, state.pos[0], state.rot[0])}
 
     shape = (lens.height, lens.width, 3)
-    channels = {"video.avi": channel("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
+    channels = {
+        "video.avi": ChannelSpec(format="mjpg", type="u1", shape=shape, desc="Pictures, RGB. [row, column, colour]")
+    }
     intrinsics = lens.describe()
     if lens.is_fisheye:
         del intrinsics["model"]  # the real rig's file does not name it either
@@ -415,9 +403,9 @@ def _imu(rig: Rig, sensor: str) -> _Source:
             yield {name: values[0] for name, values in reading._asdict().items()}
 
     channels = {
-        "rot": channel("raw", "f4", (3,), "Orientation: roll, pitch, yaw, rad, intrinsic XYZ."),
-        "acc": channel("raw", "f4", (3,), "Acceleration, gravity included, m/s2. [xyz]"),
-        "avel": channel("raw", "f4", (3,), "Angular velocity, rad/s. [xyz]"),
+        "rot": raw("f4", (3,), "Orientation: roll, pitch, yaw, rad, intrinsic XYZ."),
+        "acc": raw("f4", (3,), "Acceleration, gravity included, m/s2. [xyz]"),
+        "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz]"),
     }
     return _Source(channels, samples, None, batch=_IMU_BATCH)
 
@@ -432,10 +420,10 @@ def _gnss(rig: Rig, sensor: str) -> _Source:
             yield {**dict(zip(("lat", "lon", "alt"), place, strict=True)), "cov": np.diag(noise**2)}
 
     channels = {
-        "lat": channel("raw", "f8", (), "Latitude on the ellipsoid WGS 84, degrees."),
-        "lon": channel("raw", "f8", (), "Longitude, degrees."),
-        "alt": channel("raw", "f8", (), "Height above the ellipsoid, m."),
-        "cov": channel("raw", "f4", (3, 3), "Covariance of the position, m2. [east north up, east north up]"),
+        "lat": raw("f8", (), "Latitude on the ellipsoid WGS 84, degrees."),
+        "lon": raw("f8", (), "Longitude, degrees."),
+        "alt": raw("f8", (), "Height above the ellipsoid, m."),
+        "cov": raw("f4", (3, 3), "Covariance of the position, m2. [east north up, east north up]"),
     }
     return _Source(channels, samples, None, batch=_IMU_BATCH)
 
@@ -448,7 +436,3 @@ def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | by
     if isinstance(value, int):
         return value
     return value[None] if spec.format == "raw" else encode_sample(spec.format, value)
-
-
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
-    replace_file(path, json.dumps(content, indent=2) + "\n")

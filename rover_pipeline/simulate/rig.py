@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, Pace, disturbed
+from rover_pipeline.simulate.motion import DRIVING, RIDING, ROLLING, WALKING, ClosedPath, Motion, Pace, disturbed
 from rover_pipeline.simulate.presets import ROVER, Placed, Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
@@ -92,16 +92,6 @@ class Rig:
     def beams(self) -> Beams:
         """Those of the main lidar."""
         return self.lidars[self.main].beams
-
-    @property
-    def lidar_errors(self) -> LidarErrors:
-        """Those of the main lidar."""
-        return self.lidars[self.main].errors
-
-    @property
-    def lidar_rays(self) -> Rays:
-        """Those of the main lidar."""
-        return self.lidars[self.main].rays
 
     def of(self, sensor: str) -> Preset:
         """The preset as it is for one sensor."""

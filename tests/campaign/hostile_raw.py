@@ -44,7 +44,7 @@ class Raw(NamedTuple):
                 for key, values in channels.items():
                     if specs[key].format != "raw":
                         for sample in values:
-                            writer.encoded(key).append_encoded(encode_sample(specs[key].format, sample))
+                            writer.append(**{key: encode_sample(specs[key].format, sample)})
             for path in old.glob("*.json"):
                 if path.name != META:
                     shutil.copy(path, new)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.simulate.motion.motion import Beside, ClosedPath, Gait, Harmonic, Motion, Pace, rounded_rectangle
+from rover_pipeline.simulate.motion import Beside, ClosedPath, Gait, Harmonic, Motion, Pace, rounded_rectangle
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.scene.props import car, person
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, standing_box

@@ -18,7 +18,7 @@ from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.rig import build as build_rig
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, World
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 
 PERIOD = 0.1
 #: Time between sweeps, seconds. It is longer than a sweep, so that few sweeps cover a longer walk.
@@ -61,7 +61,7 @@ class Scene(NamedTuple):
         self, objects: dict[str, np.ndarray] | None = None, **options: Any
     ) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The files of its map, and the figures and warnings about it. `objects`: channels of `_objects`, if given."""
-        metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
+        metadata = json.dumps(lidar.metadata(self.rig.beams, self.rig.preset.columns, 10))
         settings = MapStepOptions.model_validate({"every": 2} | options)
         files, found = build(
             cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states, objects=objects
@@ -101,7 +101,7 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
         "acc": state.acc @ rotation,
         "avel": state.avel,
     }
-    info = sensor_info(json.dumps(ouster.metadata(rig.beams, rig.preset.columns, 10)))
+    info = sensor_info(json.dumps(lidar.metadata(rig.beams, rig.preset.columns, 10)))
     rng, rfl = (destagger(np.stack(images), info) for images in zip(*((s.rng, s.rfl) for s in scans), strict=True))
     sweeps = Sweeps(ts, rng=rng, rfl=rfl)
     return Scene(rig, sweeps, states, origin, rotation)

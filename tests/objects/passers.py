@@ -10,10 +10,10 @@ import numpy as np
 
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.simulate.motion.motion import ROLLING, Motion
+from rover_pipeline.simulate.motion import ROLLING, Motion
 from rover_pipeline.simulate.scene.props import car, person
 from rover_pipeline.simulate.scene.world import Body, World, standing_box
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from tests.kit import spec_of, times
 from tests.objects.scene import BEAMS, LIGHT, PERIOD, ROOM, straight
 
@@ -39,7 +39,7 @@ def write_passers(trace: Path, invalid: int = 1, lost: int = 4) -> None:
             scan = lidar.measure(echoes, rays, BEAMS.detection_range, 60.0, np.random.default_rng(number))
             images = {"rng": scan.rng[None], "rfl": scan.rfl[None], "nir": scan.nir[None]}
             writer.append(ts=stamp, valid=number != invalid, **images)
-    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(BEAMS, COLUMNS, 10)))
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(lidar.metadata(BEAMS, COLUMNS, 10)))
     state = motion.at(ends)
     frame = state.rot[0]
     arrays = {

@@ -13,9 +13,9 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.lidar.geometry import destagger, returns, sensor_info, stagger
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.steps import objects
-from rover_pipeline.simulate.motion.motion import ROLLING, ClosedPath, Motion
+from rover_pipeline.simulate.motion import ROLLING, ClosedPath, Motion
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from tests.mapping.scene import Sweeps
 from tests.objects.clearmot import Score, clear_mot
 
@@ -60,7 +60,7 @@ class Watched(NamedTuple):
         return joined(
             objects(
                 cast(Recording, self.sweeps),
-                metadata=json.dumps(ouster.metadata(BEAMS, COLUMNS, 10)),
+                metadata=json.dumps(lidar.metadata(BEAMS, COLUMNS, 10)),
                 odometry=self.odometry,
                 options=ObjectsOptions.model_validate(options),
             )
@@ -68,7 +68,7 @@ class Watched(NamedTuple):
 
     def as_points(self) -> tuple[Sweeps, str]:
         """The same returns as points in random order, each with its instant, and their `lidar.json`."""
-        metadata = json.dumps(ouster.metadata(BEAMS, COLUMNS, 10))
+        metadata = json.dumps(lidar.metadata(BEAMS, COLUMNS, 10))
         sent = []
         for number in range(len(self.odometry["ts"])):
             image = stagger(self.sweeps.read("rng", number, number + 1), sensor_info(metadata))[0]
@@ -133,7 +133,7 @@ def watch(parts: list[Part], bodies: tuple[Body, ...], path: ClosedPath, speed: 
         "acc": state.acc @ rotation,
         "avel": state.avel,
     }
-    info = sensor_info(json.dumps(ouster.metadata(BEAMS, COLUMNS, 10)))
+    info = sensor_info(json.dumps(lidar.metadata(BEAMS, COLUMNS, 10)))
     states = np.array([world.body_states(float(end)) for end in ends])
     places, vel = (states[..., :3] - origin) @ rotation, states[..., 3:] @ rotation
     sweeps = Sweeps(odometry["ts"], rng=destagger(np.stack(images), info))

@@ -20,7 +20,7 @@ from rover_pipeline.simulate.rig import MOUNTS, Rig, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
 from rover_pipeline.simulate.scene.raycast import points_of_a_tile
 from rover_pipeline.simulate.scene.tiles import RAYS
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from tests.kit import ouster_metadata
 
 PERIOD = 0.1
@@ -56,7 +56,7 @@ def ride(request: pytest.FixtureRequest) -> Ride:
         "doppler_resolution": chirps.doppler_resolution,
     }
     texts = {"config": yaml.safe_dump(rig.config()), "sidecar": json.dumps(sidecar)}
-    metadata = json.dumps(ouster.metadata(rig.beams, preset.columns, preset.lidar_rate))
+    metadata = json.dumps(lidar.metadata(rig.beams, preset.columns, preset.lidar_rate))
     odometry = known(rig.motion.at(ts), ts)
     return Ride(rig, ts, np.where(mm < 65535, mm, 0).astype("u2"), metadata, texts, odometry)
 

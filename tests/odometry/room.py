@@ -12,7 +12,7 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from tests.kit import times
 
 COLUMNS = 512
@@ -31,4 +31,4 @@ def write_room(trace: Path, frames: int = 8, invalid: int = 3) -> None:
             scan = lidar.measure(echoes, rays, rig.beams.detection_range, 100.0, np.random.default_rng(number))
             images = {"rng": scan.rng[None], "rfl": scan.rfl[None], "nir": scan.nir[None]}
             writer.append(ts=stamp, valid=number != invalid, **images)
-    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, COLUMNS, 10)))
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(lidar.metadata(rig.beams, COLUMNS, 10)))

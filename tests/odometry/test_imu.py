@@ -28,7 +28,7 @@ from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.vibration import split_rates, worth_while
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import Pace
+from rover_pipeline.simulate.motion import Pace
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step

@@ -19,9 +19,9 @@ from rover_pipeline.odometry.loops.pose_graph import Loop as LoopMatch
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.simulate.motion.motion import WALKING, Gait, Motion, ellipse
-from rover_pipeline.simulate.motion.motion import ClosedPath as Loop
-from rover_pipeline.simulate.motion.motion import rounded_rectangle as ring
+from rover_pipeline.simulate.motion import WALKING, Gait, Motion, ellipse
+from rover_pipeline.simulate.motion import ClosedPath as Loop
+from rover_pipeline.simulate.motion import rounded_rectangle as ring
 from tests.odometry.truth import errors
 
 gtsam = pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")

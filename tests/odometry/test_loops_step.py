@@ -20,10 +20,10 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.loops import closure
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import WALKING, Motion, ellipse
+from rover_pipeline.simulate.motion import WALKING, Motion, ellipse
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import CHANNELS, errors, state_of
@@ -60,7 +60,7 @@ def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
             echoes = lidar.sweep(world, motion, rays, end, 0.1)
             scan = lidar.measure(echoes, rays, beams.detection_range, 100.0, np.random.default_rng(number))
             writer.append(ts=1.7e9 + end, valid=number not in INVALID, rng=scan.rng[None])
-    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(beams, 512, 10)))
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(lidar.metadata(beams, 512, 10)))
     (trace / "config.yaml").write_text("")
     states = motion.at(ends)._asdict()
     truth = {name: ChannelSpec(format="raw", type="f8", shape=states[name].shape[1:]) for name in CHANNELS}

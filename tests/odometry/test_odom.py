@@ -15,11 +15,11 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.options import InputOptions
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import ClosedPath as Loop
-from rover_pipeline.simulate.motion.motion import Gait, Motion
+from rover_pipeline.simulate.motion import ClosedPath as Loop
+from rover_pipeline.simulate.motion import Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import Errors, errors, state_of
@@ -175,7 +175,7 @@ def test_poses_above_an_endless_floor_are_not_valid(tiny: Path, tmp_path: Path) 
             echoes = lidar.sweep(floor, motion, rays, 1.0 + number / 10, 0.1)
             scan = lidar.measure(echoes, rays, rig.beams.detection_range, 100.0, np.random.default_rng(number))
             writer.append(ts=stamp, rng=scan.rng[None])
-    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, 512, 10)))
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(lidar.metadata(rig.beams, 512, 10)))
     odom = Sensor(run(trace))
     assert (odom.channel("valid").read() == 0).all()
     assert (odom.channel("information").read() < 1e4).all()

@@ -67,10 +67,11 @@ def simulated(preset: str, *faults: str) -> Statistics:
     """Of one sweep of a preset in motion, moved to one instant by the true poses, as seen by the sidecar's beams."""
     unkind = put_on(faults, Unkind())
     rig = build(PRESETS[preset].model_copy(update={"unkind": unkind, "columns": COLUMNS}), 0)
-    echoes = lidar.sweep(rig.world, rig.motion, rig.lidar_rays, 6.0, 0.1)
+    beams, errors, rays = rig.lidars["lidar"]
+    echoes = lidar.sweep(rig.world, rig.motion, rays, 6.0, 0.1)
     light = rig.world.light.infrared
     rng = np.random.default_rng(0)
-    scan = lidar.measure(echoes, rig.lidar_rays, rig.beams.detection_range, light, rng, rig.lidar_errors)
+    scan = lidar.measure(echoes, rays, beams.detection_range, light, rng, errors)
     metres, said = scan.rng / 1000, lidar.rays(rig.beams, COLUMNS)
     points = said.origin + (metres - said.range_offset)[..., None] * said.direction
     state = rig.motion.at(lidar.column_times(6.0, 0.1, COLUMNS))

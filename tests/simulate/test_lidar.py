@@ -14,10 +14,10 @@ from scipy.spatial.transform import Rotation, RotationSpline
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import ClosedPath, Gait, Motion
+from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, World, box
-from rover_pipeline.simulate.sensors import lidar, ouster
+from rover_pipeline.simulate.sensors import lidar
 
 DARK = Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.3, (0.0, 0.0, 0.0), 100.0)
 COLUMNS = 1024
@@ -26,7 +26,7 @@ ALL_BEAMS = pytest.mark.parametrize("product", list(lidar.BEAMS))
 
 def sdk_points(beams: lidar.Beams, columns: int, rng: np.ndarray) -> np.ndarray:
     """Points of a staggered range image in the sensor frame by ouster-sdk, (beam, column, 3), metres."""
-    info = core.SensorInfo(json.dumps(ouster.metadata(beams, columns, 10)))
+    info = core.SensorInfo(json.dumps(lidar.metadata(beams, columns, 10)))
     points: np.ndarray = core.XYZLut(info)(rng.astype(np.uint32))
     return points
 
@@ -38,7 +38,7 @@ def still(height: float = 1.3) -> Motion:
 @ALL_BEAMS
 def test_the_sdk_reads_the_metadata_as_that_product(product: str) -> None:
     beams = lidar.BEAMS[product]
-    info = core.SensorInfo(json.dumps(ouster.metadata(beams, COLUMNS, 10)))
+    info = core.SensorInfo(json.dumps(lidar.metadata(beams, COLUMNS, 10)))
     assert info.prod_line == product
     assert (info.format.pixels_per_column, info.format.columns_per_frame) == (beams.count, COLUMNS)
     assert (info.beam_altitude_angles == beams.altitude).all()
@@ -70,7 +70,7 @@ def test_a_post_stands_in_one_column_once_the_sdk_has_destaggered_the_image(prod
     post = box((6.0, 0.0, 0.0), (0.1, 0.1, 40.0), "plaster")
     motion = Motion(ClosedPath(np.array([[0.0, 0], [4, 0], [4, 4], [0, 4]])), 1.0, 1.3, Gait(), stand=1e9)
     echoes = lidar.sweep(World([post], DARK), motion, lidar.rays(beams, COLUMNS), 1.0, 0.1)
-    info = core.SensorInfo(json.dumps(ouster.metadata(beams, COLUMNS, 10)))
+    info = core.SensorInfo(json.dumps(lidar.metadata(beams, COLUMNS, 10)))
     hits = core.destagger(info, np.isfinite(echoes.distance).astype(np.uint8))
     columns = np.nonzero(hits.any(axis=0))[0]
     assert 0 < len(columns) <= 6

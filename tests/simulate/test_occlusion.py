@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion.motion import ClosedPath, Gait, Motion, ellipse
+from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion, ellipse
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, World, box
 from rover_pipeline.simulate.sensors import camera, lidar

@@ -188,7 +188,8 @@ def test_boxes_of_the_truth_hold_the_returns_of_their_bodies(tmp_path: Path) -> 
     rig = build(preset, 0)
     end = float(poses.channel("true_ts").read()[0]) - EPOCH
     state = rig.motion.at(lidar.column_times(end, 0.1, 512))
-    echoes = lidar.sweep(rig.world, rig.motion, rig.lidar_rays, end, 0.1)
+    rays = rig.lidars["lidar"].rays
+    echoes = lidar.sweep(rig.world, rig.motion, rays, end, 0.1)
     origin = rig.motion.at(np.array([rig.clocks["lidar"].start]))
     seen = 0
     for body in range(len(names)):
@@ -201,9 +202,7 @@ def test_boxes_of_the_truth_hold_the_returns_of_their_bodies(tmp_path: Path) -> 
         if len(beam) <= 10:
             continue
         seen += 1
-        own = (
-            rig.lidar_rays.origin[column] + echoes.distance[beam, column, None] * rig.lidar_rays.direction[beam, column]
-        )
+        own = rays.origin[column] + echoes.distance[beam, column, None] * rays.direction[beam, column]
         spots = np.einsum("nij,nj->ni", state.rot[column], own) + state.pos[column]
         spots = (spots - origin.pos[0]) @ origin.rot[0]
         since = lidar.column_times(end, 0.1, 512)[column] - end

@@ -32,7 +32,7 @@ def angle(first: np.ndarray, second: np.ndarray) -> float:
 def scan(faults: tuple[str, ...], echoes: lidar.Echoes) -> lidar.Scan:
     unkind = rig(*faults)
     rays = lidar.rays(unkind.beams, echoes.distance.shape[1])
-    return lidar.measure(echoes, rays, 35.0, 100.0, np.random.default_rng(0), unkind.lidar_errors)
+    return lidar.measure(echoes, rays, 35.0, 100.0, np.random.default_rng(0), unkind.lidars["lidar"].errors)
 
 
 def plate(distance: float, reflectivity: float) -> lidar.Echoes:
@@ -78,7 +78,7 @@ def test_dark_surfaces_seem_farther_away_than_bright_ones() -> None:
 def test_returns_at_an_edge_lie_between_both_sides_and_none_elsewhere() -> None:
     echoes = plate(5.0, 0.6)
     echoes.distance[:, 256:] = 6.0
-    metres = scan(("mixed-pixels=0.5",), echoes).rng / 1000 - rig().lidar_rays.range_offset
+    metres = scan(("mixed-pixels=0.5",), echoes).rng / 1000 - rig().lidars["lidar"].rays.range_offset
     between = (metres > 5.1) & (metres < 5.9)
     assert 0.3 < between[:, 255:257].mean() < 0.5
     assert between[:, 5:255].sum() == between[:, 257:507].sum() == 0
@@ -93,7 +93,7 @@ def test_weak_returns_are_lost_on_dark_and_grazing_surfaces_only() -> None:
 
 def test_beams_are_off_the_sidecars_by_what_is_asked_for() -> None:
     off = rig("beam-angles=0.02", preset="indoor")
-    true, said = off.lidar_rays.direction, lidar.rays(off.beams, PRESETS["indoor"].columns).direction
+    true, said = off.lidars["lidar"].rays.direction, lidar.rays(off.beams, PRESETS["indoor"].columns).direction
     angles = np.degrees(np.linalg.norm(true - said, axis=-1))[:, 0]
     # Two angles of 0.02 degrees RMS each; that about the vertical counts less for beams that look up or down.
     assert 0.02 < np.sqrt((angles**2).mean()) < 0.035

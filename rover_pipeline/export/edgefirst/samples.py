@@ -104,7 +104,7 @@ class RadarFrames:
     def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Spectrum of the two sequences, c8 (2, rx, doppler, range), zero Doppler in the middle, and the mean power
         over the antennas, f4 (doppler, range), dB re one squared ADC count."""
-        frame = self._iq.read(number, number + 1)[0]
+        frame = self._iq.sample(number)
         spectrum, power = self._transform.spectrum_and_power(frame)
         if self._halves is not None:
             half = len(frame) // 2
@@ -126,8 +126,8 @@ class RadarFrames:
             power: f4 (doppler, range), of the frame, dB.
         """
         assert self._points is not None
-        read = {name: self._points.channel(name).read(number, number + 1)[0] for name in ("xyz", "doppler", "snr")}
-        count = int(self._points.channel("count").read(number, number + 1)[0])
+        read = {name: self._points.channel(name).sample(number) for name in ("xyz", "doppler", "snr")}
+        count = int(self._points.channel("count").sample(number))
         xyz, speed, snr = (read[name][:count].astype("f8") for name in ("xyz", "doppler", "snr"))
         distance = np.linalg.norm(xyz, axis=1)
         row = np.rint(speed / self._mps).astype(int) + len(power) // 2
@@ -173,7 +173,8 @@ def write(job: ExportJob) -> None:
         for note in sequence.notes:
             job.note(f"{sequence.recording.path}: {note}")
     splits = job.split([each.course() for each in sequences])
-    classes = _classes(sequences)
+    # In the order in which recordings name them.
+    classes = list(dict.fromkeys(name for each in sequences if each.objects for name in each.objects.classes))
     for sequence, split in zip(sequences, splits, strict=True):
         sequence.choose(split)
         if not len(sequence.chosen):
@@ -222,11 +223,6 @@ def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) ->
     return [kind for kind in options.files if kind not in left], notes
 
 
-def _classes(sequences: list[Sequence]) -> list[str]:
-    """Names of all classes, in the order in which recordings name them."""
-    return list(dict.fromkeys(name for each in sequences if each.objects is not None for name in each.objects.classes))
-
-
 class Sequence:
     """A recording as a sequence of samples. Threads can share it.
 
@@ -249,11 +245,11 @@ class Sequence:
         height, width, _ = self._camera.specs["video.avi"].shape
         self.size = (int(width), int(height))
         self._camera_ts = self._camera.times(self._camera.length(truncate=True, channels=("video.avi",)))
-        self._depth = Sensor(recording.folder("_camera_depth")).channel("depth") if "depth.png" in self.kinds else None
+        depth = Sensor(recording.folder("_camera_depth")) if "depth.png" in self.kinds else None
+        self._depth = depth.channel("depth") if depth else None
         self._radar = RadarFrames(recording) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
         self._picture_of = self._nearest("camera", self._camera.valid(len(self._camera_ts)).astype(bool))
-        if self._depth is not None:
-            depth = Sensor(recording.folder("_camera_depth"))
+        if depth is not None:
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
@@ -302,7 +298,7 @@ class Sequence:
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
         if self._depth is not None:
-            data["depth.png"] = layout.png16(self._depth.read(picture, picture + 1)[0])
+            data["depth.png"] = layout.png16(self._depth.sample(picture))
         if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
             data |= self._lidar_files(number)
         if self._radar is not None and self._frame_of is not None:
@@ -318,7 +314,7 @@ class Sequence:
         """The recorded JPEG itself where it can stand alone."""
         jpeg = self._pictures.jpeg(picture) if isinstance(self._pictures, PictureChannel) else b""
         if not layout.has_huffman_table(jpeg):
-            jpeg = encode(self._pictures.read(picture, picture + 1)[0])
+            jpeg = encode(self._pictures.sample(picture))
         return layout.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 
     def _lidar_files(self, number: int) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.kinematics.rotation import from_matrix
+from rover_pipeline.validation.rig import whole_sensor
 
 # What an item holds: the picture of a key frame, as bytes of a file, and the texts of its annotations.
 #
@@ -291,7 +292,7 @@ class _Source:
 
     def _picture(self, sample: int) -> bytes:
         """The camera's JPEG file as it was recorded; ranges and radar power as 16-bit PNG."""
-        values = self._pictures.read(sample, sample + 1)[0]  # whoever trains must be able to decode it
+        values = self._pictures.sample(sample)  # whoever trains must be able to decode it
         if isinstance(self._pictures, PictureChannel):
             return self._pictures.jpeg(sample)
         if self._options.sensor == "radar":
@@ -319,10 +320,9 @@ class _Poses:
     """The poses of one sensor, at its own times."""
 
     def __init__(self, folder: Path) -> None:
-        sensor = Sensor(folder)
-        count = sensor.length(channels=("pos", "rot", "vel"))
-        self._name, self._ts, self._valid = folder.name, sensor.times(count), sensor.valid(count)
-        self._values = [sensor.channel(each).read_whole(count).astype("f8") for each in ("pos", "rot", "vel")]
+        read = whole_sensor(folder, "pos", "rot", "vel")
+        self._name, self._ts, self._valid = folder.name, read[TS], read[VALID]
+        self._values = [read[each].astype("f8") for each in ("pos", "rot", "vel")]
 
     def at(self, ts: np.ndarray) -> np.ndarray:
         """Positions at times of samples, f8 (N, 3), m; NaN where they are not known."""

@@ -49,7 +49,11 @@ class Recording:
         for name in names:
             if names.count(name) > 1:
                 raise FormatError(f"{name}: is given twice; give each bag once")
-        self.files = sorted(files, key=_first_time) if len(files) > 1 else files
+        self.files = (
+            files
+            if len(files) == 1
+            else sorted(files, key=lambda file: next((message.time for message in file.messages(heads=True)), 0))
+        )
         self.size = sum(file.size for file in files)
 
     def messages(
@@ -75,12 +79,6 @@ class Recording:
 
     def problems(self) -> list[str]:
         return [f"{file.path}: {file.problem}" for file in self.files if file.problem]
-
-
-def _first_time(file: BagFile) -> int:
-    for message in file.messages(heads=True):
-        return message.time
-    return 0
 
 
 def _open(path: Path, partial: bool, compressed: bool = False) -> BagFile:

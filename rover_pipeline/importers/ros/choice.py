@@ -99,7 +99,9 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described:
                 continue
             name = sensor_name(role, _label(topic), _label(taken[0]), sensors) if taken else role
             sensors[name], roles[name] = topic, role
-    lenses = _lenses(candidates["camera_info"], sensors, roles)
+    cameras = {name: topic for name, topic in sensors.items() if roles[name] == "camera"}
+    infos = {name: _info_of(candidates["camera_info"], topic) for name, topic in cameras.items()}
+    lenses = {name: info for name, info in infos.items() if info}
     if "camera_info" in asked:
         lenses = lenses | {"camera": topics[asked["camera_info"][0]]} if asked["camera_info"] else {}
     used = {topic.name for topic in (*sensors.values(), *lenses.values())}
@@ -131,21 +133,12 @@ def _redundant(topic: Topic, taken: Sequence[Topic], topics: Mapping[str, Topic]
     for each in taken:
         # Drivers publish packets, clouds and scans of one sensor in its frame; those of Ouster in one namespace.
         beside = {topic.type, each.type} & {*PACKETS} and namespace(topic) == namespace(each) != ""
-        if topic.type != each.type and (beside or _label(topic) == _label(each) or _same_frame(topic, each)):
+        framed = topic.type in ROLES["lidar"] and topic.frame == each.frame != ""
+        if topic.type != each.type and (beside or _label(topic) == _label(each) or framed):
             return f"it is another form of {each.name}"
     if topic.type in PACKETS and not metadata_of(topics, topic, own=True):
         return "packets of an Ouster, whose metadata no std_msgs/String topic in their namespace has"
     return ""
-
-
-def _same_frame(topic: Topic, other: Topic) -> bool:
-    return topic.type in ROLES["lidar"] and topic.frame == other.frame != ""
-
-
-def _lenses(candidates: Sequence[Topic], sensors: Mapping[str, Topic], roles: Mapping[str, str]) -> dict[str, Topic]:
-    cameras = {name: topic for name, topic in sensors.items() if roles[name] == "camera"}
-    found = {name: _info_of(candidates, topic) for name, topic in cameras.items()}
-    return {name: info for name, info in found.items() if info}
 
 
 def metadata_of(topics: Mapping[str, Topic], packets: Topic, own: bool = False) -> str:

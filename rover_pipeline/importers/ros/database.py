@@ -67,7 +67,7 @@ class Database(BagFile):
                     if view is None or not isinstance(time, int):
                         raise DamageError(f"message {number}: holds {size or 0:,} bytes, which is no message")
                     size = len(view) if self.compressed else size
-                    yield Message(*topics[topic], time, view[:HEAD_BYTES] if heads else view, size)
+                    yield Message(*topics[topic], time, view, size)
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:  # the last: its message quotes the damage
             remedy = "`sqlite3 FILE .recover` repairs some, and --partial takes the messages before the damage"
             raise DamageError(f"is a damaged or truncated database ({error})", remedy) from error

@@ -59,7 +59,8 @@ class BagFile(ABC):
         self._kept: dict[int, tuple[int, int]] = {}
 
     @abstractmethod
-    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]: ...
+    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
+        """See `messages`. More of a message than its beginning, and other topics, may be given too."""
 
     def _note(self, at: int, topic: str) -> None:
         """Note that the chunk at a byte has a message of a topic."""
@@ -93,7 +94,9 @@ class BagFile(ABC):
             FormatError: the file is damaged or not complete, unless `partial` lets that pass.
         """
         try:
-            yield from self._messages(heads, wanted)
+            for message in self._messages(heads, wanted):
+                if wanted is None or message.topic in wanted:
+                    yield message._replace(data=message.data[:HEAD_BYTES]) if heads else message
         except DamageError as error:
             self.problem = str(error)
             if not self.partial:

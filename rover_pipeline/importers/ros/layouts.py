@@ -118,8 +118,9 @@ class TimeUnit(NamedTuple):
             whole = values.astype("i8") - stamp // 1_000_000_000
             offsets = whole + (points[self.fields[1]].astype("i8") - stamp % 1_000_000_000) / 1e9
         elif values.dtype.kind in "iu":
-            ticks = values.astype("i8") if self.reference != "epoch" else _since(values, stamp, self.seconds)
-            offsets = ticks * self.seconds
+            # Whole ticks, without rounding: f8 has 0.2 us of the time since 1970.
+            begin = round(stamp / (self.seconds * 1e9)) if self.reference == "epoch" else 0
+            offsets = (values.astype("i8") - begin) * self.seconds
         elif self.reference == "epoch":
             offsets = (values.astype("f8") - stamp / 1e9 / self.seconds) * self.seconds
         else:
@@ -132,11 +133,6 @@ class TimeUnit(NamedTuple):
             "own": "of another clock: the header's stamp is taken for the end of the sweep",
         }[self.reference]  # fmt: skip
         return f"{' and '.join(self.fields)} in {self.unit}, {reference}"
-
-
-def _since(values: np.ndarray, stamp: int, seconds: float) -> np.ndarray:
-    """Whole ticks after the header's stamp, without rounding: f8 has 0.2 us of the time since 1970."""
-    return values.astype("i8") - round(stamp / (seconds * 1e9))
 
 
 def find_unit(points: np.ndarray, stamp: int, period: float) -> TimeUnit | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
+from rover_pipeline.importers.ros.files import MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 #: First bytes of a file, and kinds of records. Layout.
 MAGIC = b"\x89MCAP0\r\n"
@@ -42,10 +42,8 @@ class Mcap(BagFile):
         for part, content in parts:
             self.position = part.at
             try:
-                if part.kind == _CHUNK:
-                    yield from self._chunk(content, part.at, heads, wanted)
-                else:
-                    yield from self._record(part.kind, content, part.at, heads, wanted)
+                for kind, data in _records(content, part.at) if part.kind == _CHUNK else ((part.kind, content),):
+                    yield from self._record(kind, data, part.at)
             except (struct.error, UnicodeDecodeError, IndexError) as error:
                 raise DamageError(f"byte {part.at}: the record there is damaged") from error
 
@@ -90,28 +88,14 @@ class Mcap(BagFile):
             raise DamageError(f"byte {at}: the checksum of the chunk there is not that of its content")
         return content
 
-    def _chunk(self, content: memoryview, at: int, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
-        position, end = 0, len(content)
-        while position < end:
-            kind, length = _RECORD.unpack_from(content, position)
-            position += _RECORD.size
-            if position + length > end:
-                raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
-            yield from self._record(kind, content[position : position + length], at, heads, wanted)
-            position += length
-
-    def _record(
-        self, kind: int, data: memoryview, at: int, heads: bool, wanted: Collection[str] | None
-    ) -> Iterator[Message]:
+    def _record(self, kind: int, data: memoryview, at: int) -> Iterator[Message]:
         if kind == _MESSAGE:
             channel, _, time, _ = _MESSAGE_HEADER.unpack_from(data)
             if channel not in self._channels:
                 raise DamageError(f"byte {at}: a message of the unknown channel {channel}")
             topic, type, encoding = self._channels[channel]
-            if wanted is None or topic in wanted:
-                self._note(at, topic)
-                body = data[_MESSAGE_HEADER.size :]
-                yield Message(topic, type, encoding, time, body[:HEAD_BYTES] if heads else body, len(body))
+            self._note(at, topic)
+            yield Message(topic, type, encoding, time, data[_MESSAGE_HEADER.size :], len(data) - _MESSAGE_HEADER.size)
         elif kind == _SCHEMA:
             name, _ = _string(data, 2)
             self._schemas[struct.unpack_from("<H", data)[0]] = name
@@ -120,6 +104,18 @@ class Mcap(BagFile):
             topic, position = _string(data, 4)
             encoding, _ = _string(data, position)
             self._channels[number] = (topic, self._schemas.get(schema, ""), encoding)
+
+
+def _records(content: memoryview, at: int) -> Iterator[tuple[int, memoryview]]:
+    """Kinds and contents of the records of a chunk, which is at a byte of the file."""
+    position, end = 0, len(content)
+    while position < end:
+        kind, length = _RECORD.unpack_from(content, position)
+        position += _RECORD.size
+        if position + length > end:
+            raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
+        yield kind, content[position : position + length]
+        position += length
 
 
 def _size(part: _Part) -> int:

@@ -14,11 +14,11 @@ import numpy as np
 
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.importers.ahead import ahead
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.pictures import describe_lens
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, namespace
 from rover_pipeline.importers.ros.files import Message
@@ -34,7 +34,6 @@ from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import is_set
 
 Times = Literal["auto", "header", "bag"]
-_MB = 1_000_000  # Layout.
 #: Of the topics that are left out, as many are listed one by one. Layout.
 _LISTED = 20
 
@@ -148,8 +147,7 @@ def import_ros(
     # The scratch file has no name, so that it is gone whatever happens.
     with imported_trace(out) as trace, tempfile.TemporaryFile(dir=trace, buffering=0) as scratch:
         recording = Recording(bags, partial, scratch)
-        with progress("import ros", max(2 * recording.size // _MB, 1), "MB") as advance:
-            count = _in_megabytes(advance)
+        with progress("import ros", 2 * recording.size, "B") as count:
             found = survey(recording, count)
             choice = choose_topics(found.topics, topic, meta is not None)
             run = _Import(trace, bags, found, choice, times, partial, doppler == "approaching", velodyne, meta)
@@ -159,19 +157,6 @@ def import_ros(
             _read_again(recording, streams, count)
         run.finish(streams, recording.problems(), say)
     return {stream.sink.folder.name: stream.sink.count for stream in streams if stream.sink.count and not stream.failed}
-
-
-def _in_megabytes(advance: Callable[[int], object]) -> Callable[[int], object]:
-    read = shown = 0
-
-    def count(size: int) -> None:
-        nonlocal read, shown
-        read += size
-        if read // _MB > shown:
-            advance(read // _MB - shown)
-            shown = read // _MB
-
-    return count
 
 
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
@@ -365,6 +350,6 @@ class _Import:
             return [f"{camera}: no CameraInfo is beside its topic: no camera.json{asked}"]
         lens, note = lens_of(info.first, sink.size, "rect" in stream.topic.name)
         if lens is not None:
-            describe_lens(self.trace / camera, lens)
+            replace_json(self.trace / camera / "camera.json", lens)
             note = note or f"intrinsics of {info.name}"
         return [f"{camera}: {note}"]

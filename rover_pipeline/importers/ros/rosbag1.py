@@ -14,11 +14,11 @@ from typing import IO, NamedTuple
 from rover_pipeline.errors import short
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
+from rover_pipeline.importers.ros.files import MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 #: First bytes of a file, and kinds of records. Layout.
 MAGIC = b"#ROSBAG V2.0\n"
-_MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
+_MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = (bytes([kind]) for kind in range(2, 8))
 _UNINDEXED = "`rosbag reindex` repairs it, or --partial takes its whole messages"
 
 
@@ -55,9 +55,9 @@ class Rosbag1(BagFile):
                 self._keep(part.at, content)
             if part.missing:
                 with suppress(DamageError):  # its first messages are whole
-                    yield from self._chunk(content, part.at, heads, wanted)
+                    yield from self._chunk(content, part.at)
                 self._require(len(part.data), len(part.data) + part.missing, part.at)
-            yield from self._chunk(content, part.at, heads, wanted)
+            yield from self._chunk(content, part.at)
 
     def _parts(self, wanted: Collection[str] | None) -> Iterator[_Part]:
         """Connections and chunks of the file, but for chunks without a message of a topic that is wanted."""
@@ -68,18 +68,18 @@ class Rosbag1(BagFile):
                 header = self._read_header(file, at)
                 length = self._length(file, at)
                 op = header.get(b"op", b"\0")[:1]
-                if op == bytes([_BAG]):
+                if op == _BAG:
                     index, expected = _number(header, b"index_pos", 8), _number(header, b"chunk_count", 4)
-                elif op == bytes([_CHUNK]):
+                elif op == _CHUNK:
                     chunks += 1
                     if self._is_needed(at, wanted):
                         yield self._read_chunk(file, header, length, at)
                         continue
-                elif op == bytes([_CONNECTION]):
+                elif op == _CONNECTION:
                     self._require_room(file, length, at)
                     yield _Part(at, header, file.read(length))
                     continue
-                elif op not in (bytes([_INDEX]), bytes([_CHUNK_INFO])):
+                elif op not in (_INDEX, _CHUNK_INFO):
                     raise DamageError(f"byte {at}: holds a record of the unknown kind {op.hex() or 'without a number'}")
                 self._require_room(file, length, at)
                 file.seek(length, 1)
@@ -100,7 +100,7 @@ class Rosbag1(BagFile):
             self._require(len(data), length, at)
         return _Part(at, header, data, compression, missing)
 
-    def _chunk(self, content: memoryview, at: int, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
+    def _chunk(self, content: memoryview, at: int) -> Iterator[Message]:
         position, end = 0, len(content)
         while position < end:
             try:
@@ -115,19 +115,17 @@ class Rosbag1(BagFile):
             data = content[start : start + size]
             position = start + size
             op = fields.get(b"op", b"\0")[:1]
-            if op == bytes([_CONNECTION]):
+            if op == _CONNECTION:
                 self._connect(fields, bytes(data), at)
-            elif op == bytes([_MESSAGE]):
+            elif op == _MESSAGE:
                 number = _number(fields, b"conn", 4)
                 if number not in self._connections:
                     raise DamageError(f"byte {at}: a message of the unknown connection {number}")
                 topic, type = self._connections[number]
-                if wanted is not None and topic not in wanted:
-                    continue
                 self._note(at, topic)
                 time = _number(fields, b"time", 8)
                 stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
-                yield Message(topic, type, "ros1", stamp, data[:HEAD_BYTES] if heads else data, size)
+                yield Message(topic, type, "ros1", stamp, data, size)
 
     def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
         try:

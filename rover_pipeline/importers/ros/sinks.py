@@ -5,7 +5,6 @@ Each takes messages in the order of their times. A sensor is made by its first m
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,8 +17,8 @@ from scipy.constants import g
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem, png_size
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
+from rover_pipeline.format.files import replace_json
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
 from rover_pipeline.importers.tuning import TUNING
@@ -115,10 +114,6 @@ class BatchSink(Sink):
             self._writer = self.open_writer(samples)
         self._writer.append(**samples)
         self._rows = []
-
-
-def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
-    return ChannelSpec(format="raw", type=type, shape=shape, desc=desc)
 
 
 class ImuSink(BatchSink):
@@ -248,7 +243,7 @@ class RadarSink(BatchSink):
         if self.count:
             bin = bin_size(np.array(sorted(self._speeds)), self._points)
             described = {"max_points": self._places, "doppler_resolution": bin, "source": self._source}
-            replace_file(self.folder / "points.json", json.dumps(described, indent=2) + "\n")
+            replace_json(self.folder / "points.json", described)
 
 
 def bin_size(values: np.ndarray, measurements: int) -> float | None:
@@ -324,8 +319,7 @@ class CameraSink(Sink):
             raise ValueError(
                 f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
             )
-        self._writer.append(ts=ns / 1e9)
-        self._writer.encoded("video.avi").append_encoded(prepared.jpeg)
+        self._writer.append(ts=ns / 1e9, **{"video.avi": prepared.jpeg})
         self._encoded_again = prepared.was
         self.count += 1
 

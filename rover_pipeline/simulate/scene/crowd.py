@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import Beside, ClosedPath, Pace
+from rover_pipeline.simulate.motion import Beside, ClosedPath, Pace
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.world import Light, World, box, rectangle
 

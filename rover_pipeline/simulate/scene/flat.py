@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import ClosedPath, ellipse
+from rover_pipeline.simulate.motion import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, table, target_plates
 from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import ClosedPath
+from rover_pipeline.simulate.motion import ClosedPath
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.terrain import on_terrain, terrain
 from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, Target, World, box, foliage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import ClosedPath
+from rover_pipeline.simulate.motion import ClosedPath
 from rover_pipeline.simulate.scene.world import (
     CYLINDER,
     FACING,

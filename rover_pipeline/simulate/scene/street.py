@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import rounded_rectangle
+from rover_pipeline.simulate.motion import rounded_rectangle
 from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.motion.motion import rounded_rectangle
+from rover_pipeline.simulate.motion import rounded_rectangle
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.world import Light, Part, World, box, standing_box
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.motion import ClosedPath, Jet, Pace
+from rover_pipeline.simulate.motion import ClosedPath, Jet, Pace
 from rover_pipeline.simulate.scene.materials import INDEX
 
 #: Kinds of primitives. Layout.

@@ -12,8 +12,7 @@ import pytest
 from rover_pipeline.datasets.options import SplitOptions
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.l5kit.dataset import host_name
-from rover_pipeline.export.l5kit.layout import ArrayWriter, describe, read_array, read_whole
+from rover_pipeline.export.l5kit.dataset import ArrayWriter, describe, host_name, read_array, read_whole
 from rover_pipeline.export.l5kit.records import AGENT, FACE, FRAME, KEPT_LABELS, LABELS, SCENE
 from tests.export.rules import problems
 from tests.export.street import car, rig_state, street, walker
