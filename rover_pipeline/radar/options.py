@@ -324,7 +324,11 @@ class RadarOdometrySection(Options):
         0.5, gt=0, description="Time without the IMU, s, after which the trajectory is not continued."
     )
     max_time_offset: float = Field(
-        5.0, gt=0, description="Maximum time offset between the radar and the IMU that is looked for, s."
+        5.0,
+        gt=0,
+        le=60,
+        description="Maximum time offset between the radar and the IMU, s: larger ones are not found. The search takes "
+        "a time in proportion.",
     )
     smoothed: bool = Field(
         True, description="true = times without the jitter of their arrival (`sync.times`). false = as recorded."

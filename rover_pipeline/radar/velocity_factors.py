@@ -123,13 +123,16 @@ def as_factor(
 
 
 def likely_time_offset(
-    radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount, reach: float
+    radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount, max_offset: float
 ) -> float:
-    """What is to be added to the times of a radar, s, where nothing is known of its motion: the best one of a grid.
+    """A first guess of the time offset of a radar, to be added to its times, s.
+
+    The best offset of a coarse grid is refined by a fine one, because the graph is linearised and finds only an offset
+    that is near.
 
     Args:
         recorded: as of `as_factor`.
-        reach: largest offset, s; no more than half of the time that velocities cover.
+        max_offset: s. No more than half of the time that velocities cover is tried, so that as much is compared.
     """
     known = np.flatnonzero(radar.known & np.isfinite(radar.cov).all(axis=(1, 2)))
     if not len(known) or len(recorded[0]) < 2:
@@ -137,7 +140,7 @@ def likely_time_offset(
     radar = radar._replace(ts=radar.ts[known], vel=radar.vel[known], cov=radar.cov[known])
     interval = float(PRIOR_SIGMA[6])
     step = max(float(np.median(np.diff(recorded[0]))), radar.options.least_error / GRAVITY)
-    count = int(min(reach, np.ptp(radar.ts) / 2) / interval)
+    count = int(min(max_offset, np.ptp(radar.ts) / 2) / interval)
     coarse = _best_offset(interval * np.arange(-count, count + 1), radar, recorded, imu)
     count = int(interval / step)
     return _best_offset(coarse + step * np.arange(-count, count + 1), radar, recorded, imu)
@@ -146,10 +149,11 @@ def likely_time_offset(
 def _best_offset(
     offsets: np.ndarray, radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount
 ) -> float:
-    """The one of some time offsets at which velocities and the IMU fit best, s.
+    """The time offset at which velocities and the IMU agree best, s, of f8 (K,), s, rising.
 
-    Rotated by the gyroscope and less the integral of the specific force, velocities change evenly, by gravity. What a
-    straight line leaves of them in short parts of the recording counts with the loss and the prior of the factor graph.
+    The gyroscope rotates velocities into one frame, and the integral of the specific force is subtracted from them.
+    What is left changes by gravity only, along a straight line. A line is fitted in each short part of the recording,
+    and its residuals count with the loss and the prior of the factor graph.
     """
     _, information = without_prior(radar.cov, radar.vel, radar.vertical_sigma, radar.options.least_error)
     # The bias of the gyroscope tilts gravity. Its parabola leaves a line by no more than the noise of a velocity: the
@@ -173,12 +177,12 @@ def _best_offset(
             after = np.clip(np.searchsorted(imu_ts, at), 1, len(imu_ts) - 1)
             share = ((at - imu_ts[after - 1]) / (imu_ts[after] - imu_ts[after - 1]))[:, None]
             state = (1 - share) * table[after - 1] + share * table[after]
-            turned, line = state[:, :9].reshape(-1, 3, 3), at - at.mean()
-            left = np.einsum("nij,nj->ni", turned, radar.vel[own]) - state[:, 9:]
-            left -= left.mean(axis=0)
-            left -= np.outer(line, (line[:, None] * left).sum(axis=0) / (line**2).sum())
-            left = np.einsum("nji,nj->ni", turned, left)
-            misfit = np.einsum("ni,nij,nj->n", left, information[own], left)
+            rot_at, line = state[:, :9].reshape(-1, 3, 3), at - at.mean()
+            residual = np.einsum("nij,nj->ni", rot_at, radar.vel[own]) - state[:, 9:]
+            residual -= residual.mean(axis=0)
+            residual -= np.outer(line, (line[:, None] * residual).sum(axis=0) / (line**2).sum())
+            residual = np.einsum("nji,nj->ni", rot_at, residual)
+            misfit = np.einsum("ni,nij,nj->n", residual, information[own], residual)
             cost[n] += OUTLIER**2 * np.log1p(misfit / OUTLIER**2).sum()
             freedoms[n] += len(at) - 2
     if not freedoms.any():
