@@ -248,10 +248,13 @@ class Plans:
         alone = len(flow.traces) == 1
         if alone and results and not run.waits_for_all:
             above = functools.partial(flow.needs_of.closure, results=results)
-            names = [each for each in flow.reach(results) if f"_{each}" in flow.steps and each not in above([name])]
-            others = [self._run(each, results) for each in names if name not in above([each])]
+            others = [
+                self._run(each, results)
+                for each in {*(self._pending(results) or flow.reach(results))} - above([name])
+                if f"_{each}" in flow.steps and name not in above([each])
+            ]
             alone = not any(
-                (each.threads < cores if each.first else each.threads > 1 and not each.waits_for_all)
+                each.threads < cores if each.first else each.threads > 1 and not each.waits_for_all
                 for each in others
                 if not run.shares or each.shares != run.shares
             )
