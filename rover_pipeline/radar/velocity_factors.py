@@ -12,10 +12,10 @@ from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
-from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, sampled
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, integrated, sampled
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.numerics.blocks import Memory
-from rover_pipeline.numerics.linear import eigh, matmul
+from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import OUTLIER, vertical_sigma
 from rover_pipeline.radar.factor_graph import RadarVelocities, without_prior
@@ -30,7 +30,8 @@ class Measured(NamedTuple):
         ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
         mount: of the radar.
         options: what they were made with.
-        time_offset: what was added to its times, s, because they seem to be wrong.
+        time_offset: what was added to its times, s, because they seem to be wrong; spread: how far off they still may
+            be, standard deviation, s.
     """
 
     ts: np.ndarray
@@ -39,6 +40,7 @@ class Measured(NamedTuple):
     mount: Mount
     options: RadarOdometryOptions
     time_offset: float = 0.0
+    spread: float = float(PRIOR_SIGMA[6])
 
     @property
     def known(self) -> np.ndarray:
@@ -50,9 +52,9 @@ class Measured(NamedTuple):
         """Standard deviation of the prior of the vertical velocity that each holds, f8 (N,), m/s."""
         return vertical_sigma(self.vel, self.options.vertical, self.options.pitch)
 
-    def moved(self, offset: float) -> Measured:
-        """The same at times to which `offset` is added, s."""
-        return self._replace(ts=self.ts + offset, time_offset=offset)
+    def moved(self, offset: float, spread: float) -> Measured:
+        """The same at times to which `offset` is added, s, and that may be off by `spread` then."""
+        return self._replace(ts=self.ts + offset, time_offset=offset, spread=spread)
 
     def without(self) -> Measured:
         """The same instants without velocities."""
@@ -114,12 +116,20 @@ def as_factor(
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
     errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
-    imu_ts, acc, avel = recorded
-    now, step = nodes[at], float(np.median(np.diff(imu_ts)))
-    rates = sampled(now, imu_ts, avel)
-    change = (sampled(now + step, imu_ts, avel) - sampled(now - step, imu_ts, avel)) / (2 * step)
-    force = sampled(now, imu_ts, acc) + np.cross(change, arm) + np.cross(rates, np.cross(rates, arm))
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, *errors)
+    now = nodes[at] + np.array([[0.0], [-radar.spread], [radar.spread]])
+    rates = np.stack([sampled(each, recorded[0], recorded[2]) for each in now])
+    instants, places = np.unique(now, return_inverse=True)
+    rot, gained = (each[places.reshape(now.shape)] for each in integrated(instants, *recorded, memory))
+    turn, gain = matmul(np.swapaxes(rot[0], 1, 2), rot), np.einsum("nji,knj->kni", rot[0], gained - gained[0])
+    moved = (memory.hold(each) for each in (rates, turn, gain))
+    measures = _components(information, vertical)
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, radar.spread, measures, *errors)
+
+
+def _components(information: np.ndarray, vertical: np.ndarray) -> float:
+    """Number of components of N velocities that they measure, and not what is known of a vertical one beforehand."""
+    values = eigvalsh(information)
+    return float((values / (values + vertical[:, None] ** -2.0))[np.isfinite(vertical)].sum())
 
 
 def likely_time_offset(
