@@ -186,7 +186,8 @@ def smooth(
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         if common.size and radars[0].time_sigma > 0:
             # A parabola is no better than where it was taken.
-            common[:, -1] = [min(max(late, -each.spread), each.spread) for late, each in zip(common[:, -1], radars)]
+            spreads = np.array([each.spread for each in radars])
+            common[:, -1] = np.clip(common[:, -1], -spreads, spreads)
         state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
@@ -247,8 +248,8 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
-        bend, excess: f8 (K,), of each radar, by how much what its errors cost curves more than their slopes by time say,
-            and what they cost over what errors of the stated size do.
+        bend, excess: f8 (K,), of each radar: how much more information on its time there is than its slopes say; what its
+            errors cost over what errors of the stated size do.
         known, pull: f8 (B,), information on common errors beforehand, and its right side.
         memory: that holds them.
     """
