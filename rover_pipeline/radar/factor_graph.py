@@ -248,8 +248,8 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
-        bend, excess: f8 (K,), of each radar: how much more information on its time there is than its slopes say; what its
-            errors cost over what errors of the stated size do.
+        bend, excess: f8 (K,), of each radar, how much more information on its time there is than its slopes say, and
+            what its errors cost over what errors of the stated size do.
         known, pull: f8 (B,), information on common errors beforehand, and its right side.
         memory: that holds them.
     """

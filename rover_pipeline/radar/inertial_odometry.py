@@ -187,9 +187,9 @@ def _time_offsets(result: Estimate, names: list[str], reach: float) -> list[str]
     for name, (seconds, sigma) in zip(names, result.time_offsets.T, strict=True):
         if np.isinf(sigma):
             found.append(
-                f"{name}: no time offset up to {reach:g} s (radar_odometry.max_time_offset) fits its velocities to the IMU "
-                f"better than others do, so no state is valid; are rig.{name} and rig.imu right, imu/avel in rad/s, and "
-                "the times of both of one clock?"
+                f"{name}: no time offset up to {reach:g} s (radar_odometry.max_time_offset) fits its velocities to the "
+                f"IMU better than others, so no state is valid; are rig.{name} and rig.imu right, imu/avel in rad/s, "
+                "and both times of one clock?"
             )
         elif seconds**2 > chdtri(1, FALSE_ALARM) * (sigma**2 + TOLERANCE[6] ** 2):
             found.append(
