@@ -41,11 +41,10 @@ class RadarVelocities(NamedTuple):
         at: i8 (M,), the state of each frame, of each another one.
         vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
         rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
-        avel: f8 (3, M, 3), angular velocity by the gyroscope in the body frame, rad/s, at the frames, and `spread`
-            before and after them.
+        avel: f8 (3, M, 3), angular velocity by the gyroscope in the body frame, rad/s, at the frames, and
+            `time_sigma` before and after them.
         turn, gain: f8 (3, M, 3, 3) and (3, M, 3), rotation, and change of velocity without gravity, m/s, from the
             frames to these instants, by the IMU, in the body frame at the frames.
-        spread: s, by how much the instants may be off.
         components: number of components of velocities that it measured in all frames.
         common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
             turned, rad, where they are unknowns; 0 = they are none.
@@ -60,7 +59,6 @@ class RadarVelocities(NamedTuple):
     avel: np.ndarray
     turn: np.ndarray
     gain: np.ndarray
-    spread: float
     components: float
     common: float = 0.0
     time_sigma: float = 0.0
@@ -186,8 +184,7 @@ def smooth(
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         if common.size and radars[0].time_sigma > 0:
             # A parabola is no better than where it was taken.
-            spreads = np.array([each.spread for each in radars])
-            common[:, -1] = np.clip(common[:, -1], -spreads, spreads)
+            common[:, -1] = np.clip(common[:, -1], -radars[0].time_sigma, radars[0].time_sigma)
         state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
@@ -337,8 +334,8 @@ def _add_velocities(
         error = predicted - radar.vel[part]
         if shifted:
             # The velocity of the radar in its own frame along a parabola, through where it may be instead.
-            bend = (before + after - 2 * predicted) / radar.spread**2
-            slope = (after - before) / (2 * radar.spread) + common[-1] * bend
+            bend = (before + after - 2 * predicted) / radar.time_sigma**2
+            slope = (after - before) / (2 * radar.time_sigma) + common[-1] * bend
             error = error + common[-1] * (slope - 0.5 * common[-1] * bend)
         if turned:
             change = common[0] * np.eye(3) + skew(common[None, 1:4])[0]
@@ -367,12 +364,12 @@ def _add_velocities(
 
 
 def _at_radar(state: Smoothed, radar: RadarVelocities, part: slice, own: np.ndarray, number: int) -> np.ndarray:
-    """Velocities in the frame of the radar, at the frames or `spread` before or after (number 0, 1, 2), f8 (N, 3).
+    """Velocities in the frame of the radar, at the frames or `time_sigma` before or after (number 0, 1, 2), f8 (N, 3).
 
     Args:
         own: f8 (N, 3), of the IMU in the body frame, at the frames.
     """
-    at, seconds = radar.at[part], (0.0, -radar.spread, radar.spread)[number]
+    at, seconds = radar.at[part], (0.0, -radar.time_sigma, radar.time_sigma)[number]
     gain = radar.gain[number, part] - seconds * (state.acc_bias[at] + GRAVITY * state.rot[at, 2])
     moved = np.einsum("nji,nj->ni", radar.turn[number, part], own + gain)
     swing = np.cross(radar.avel[number, part] - state.gyro_bias[at], radar.arm)
@@ -444,7 +441,7 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     # Where velocities bend the way that their errors go, the time is known less well than their slopes say.
     curves = 1 + found.bend / np.maximum((own * excess)[of_time, of_time], _SMALL_STEP)
     scale = np.ones(len(excess))
-    scale[of_time] = np.sqrt(np.maximum(curves, 0))
+    scale[of_time] = np.sqrt(np.clip(curves, 0, 1))
     cov = inv(own * np.outer(scale, scale) + np.diag(found.known))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
 

@@ -278,13 +278,14 @@ def estimate(
     certain = np.array([alone for _, alone in likely])
     offsets = np.array([[offset for offset, _ in likely], [PRIOR_SIGMA[6]] * len(radars)])
     for _ in range(ITERATIONS):
-        moved = [each.moved(*offset) for each, offset in zip(radars, offsets.T.tolist(), strict=True)]
+        moved = [each.moved(offset) for each, offset in zip(radars, offsets[0].tolist(), strict=True)]
         found = _at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
         if found.common is None:
             break
-        before, offsets = offsets, np.array([offsets[0] + found.common.errors[:, 4], found.common.sigma[:, 4]])
-        if (np.abs(offsets - before) < np.maximum(offsets[1], options.least_error / GRAVITY)).all():
-            break  # the steps of both are smaller than what they leave open
+        step = found.common.errors[:, 4]
+        offsets = np.array([offsets[0] + step, found.common.sigma[:, 4]])
+        if (np.abs(step) < np.maximum(offsets[1], options.least_error / GRAVITY)).all():
+            break  # it is smaller than what it leaves open
     offsets[1, ~certain] = np.inf
     return found._replace(valid=found.valid & certain.all(), time_offsets=offsets)
 

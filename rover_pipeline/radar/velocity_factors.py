@@ -29,8 +29,7 @@ class Measured(NamedTuple):
         ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
         mount: of the radar.
         options: what they were made with.
-        time_offset: what was added to its times, s, because they seem to be wrong; spread: how far off they still may
-            be, standard deviation, s.
+        time_offset: what was added to its times, s, because they seem to be wrong.
     """
 
     ts: np.ndarray
@@ -39,7 +38,6 @@ class Measured(NamedTuple):
     mount: Mount
     options: RadarOdometryOptions
     time_offset: float = 0.0
-    spread: float = float(PRIOR_SIGMA[6])
 
     @property
     def known(self) -> np.ndarray:
@@ -51,9 +49,9 @@ class Measured(NamedTuple):
         """Standard deviation of the prior of the vertical velocity that each holds, f8 (N,), m/s."""
         return vertical_sigma(self.vel, self.options.vertical, self.options.pitch)
 
-    def moved(self, offset: float, spread: float) -> Measured:
-        """The same at times to which `offset` is added, s, and that may be off by `spread` then."""
-        return self._replace(ts=self.ts + offset, time_offset=offset, spread=spread)
+    def moved(self, offset: float) -> Measured:
+        """The same at times to which `offset` is added, s."""
+        return self._replace(ts=self.ts + offset, time_offset=offset)
 
     def without(self) -> Measured:
         """The same instants without velocities."""
@@ -115,14 +113,14 @@ def as_factor(
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
     errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
-    now = nodes[at] + np.array([[0.0], [-radar.spread], [radar.spread]])
+    now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
     rates = np.stack([sampled(each, recorded[0], recorded[2]) for each in now])
     instants, places = np.unique(now, return_inverse=True)
     rot, gained = (each[places.reshape(now.shape)] for each in integrated(instants, *recorded, memory))
     turn, gain = matmul(np.swapaxes(rot[0], 1, 2), rot), np.einsum("nji,knj->kni", rot[0], gained - gained[0])
     moved = memory.hold(rates), memory.hold(turn), memory.hold(gain)
     count = _components(information, vertical)
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, radar.spread, count, *errors)
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, *errors)
 
 
 def _components(information: np.ndarray, vertical: np.ndarray) -> float:
