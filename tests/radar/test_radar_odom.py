@@ -304,7 +304,7 @@ def test_parts_of_a_real_recording_say_how_well_they_know_the_time_of_the_radar(
         )  # fmt: skip
         (seconds,), (deviation,) = found.time_offsets
         squares += [((seconds + late) / deviation) ** 2] * bool(np.isfinite(deviation))
-    assert len(squares) >= 4 and 0.3 < np.mean(squares) < 4  # it was 16
+    assert len(squares) >= 4 and 0.3 < np.mean(squares) < 4
 
 
 @pytest.mark.parametrize("sign", [1, -1])
