@@ -134,7 +134,7 @@ def build_parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     rig = sensors.add_parser("rig", help="rotation, translation and time offset of each sensor, beside the lidar")
     rig.add_argument("traces", nargs="+", metavar="TRACE", help="recordings of one rig, or folders of them")
     rig.add_argument("-o", "--out", type=Path, required=True, metavar="rig.yaml", help="for the option rig")
-    rig.add_argument("--cores", type=int, default=os.cpu_count() or 1, metavar="N", help="for what is made first")
+    rig.add_argument("--cores", type=int, default=os.cpu_count() or 1, metavar="N", help="processors to use")
     rig.set_defaults(run=_calibrate_rig)
 
     info = commands.add_parser("info", help="what is in a trace")

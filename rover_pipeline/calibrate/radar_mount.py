@@ -147,7 +147,8 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
         start: the declared mount.
     """
     prior = prior_covariance(start)
-    known = np.flatnonzero(trajectory.at(radar.times, start)[1])
+    times, frame = np.unique(radar.times, return_inverse=True)
+    known = np.flatnonzero(trajectory.at(times, start)[1][frame])
     radar = radar.select(known[:: 1 + len(known) // _MANY])
     whole = fit(radar, trajectory, start, prior)
     used, compared = int(whole.agree.sum()), len(whole.agree)

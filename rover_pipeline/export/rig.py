@@ -41,7 +41,7 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
 
     Args:
         entries: traces, directories of traces, or glob patterns.
-        cores: for what is made first, where it is missing or stale.
+        cores: for what is missing or stale, which is made first, and for the estimates.
 
     Yields:
         A line for each sensor.
@@ -51,14 +51,17 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
     """
     _require_place(out)
     traces = list(locate_traces(list(entries), Path.cwd(), None))
-    shown: dict[str, list[tuple[Path, Shown]]] = {}
+    alike: dict[tuple[str, ...], list[str]] = {}
     for trace in traces:
         if not Rig(trace).of("lidar"):
             raise FormatError(f"{trace}: has no lidar, beside whose motion mounts are measured; record one on the rig")
-        types = [type for type in _NEEDS if Rig(trace).of(type)]
+        alike.setdefault(tuple(type for type in _NEEDS if Rig(trace).of(type)), []).append(str(trace))
+    for types, theirs in alike.items():
         needs = ["_odom/pos", *(each for type in types for each in _NEEDS[type])]
-        make_needed([str(trace)], needs, types, cores=cores, lost="calibrate rig: nothing was calibrated")
-        for each in shown_mounts(trace):
+        make_needed(theirs, needs, types, cores=cores, lost="calibrate rig: nothing was calibrated")
+    shown: dict[str, list[tuple[Path, Shown]]] = {}
+    for trace in traces:
+        for each in shown_mounts(trace, cores):
             shown.setdefault(each.sensor, []).append((trace, each))
     if not shown:
         raise FormatError(

@@ -9,6 +9,7 @@ Odometry (IEEE Transactions on Robotics 33, 2017).
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,20 @@ def preintegrate(
         for whole, values in zip(sums, found, strict=True):
             whole[part] = values
     return Preintegrated._make([np.diff(nodes), *sums, _longest_silence(nodes, ts)])
+
+
+def integrated(
+    nodes: np.ndarray, ts: np.ndarray, acc: np.ndarray, avel: np.ndarray, memory: Memory = IN_MEMORY
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation, f8 (N, 3, 3), and change of velocity without gravity, f8 (N, 3), since the first of N instants.
+
+    Both are in the frame of the IMU at the first instant. Arguments as of `preintegrate`.
+    """
+    found = preintegrate(nodes, ts, acc, avel, memory=memory)
+    rot = memory.hold(np.array(list(accumulate(found.rot, matmul, initial=np.eye(3)))))
+    vel = np.zeros((len(nodes), 3))
+    np.cumsum(np.einsum("nij,nj->ni", rot[:-1], found.vel), axis=0, out=vel[1:])
+    return rot, vel
 
 
 def sampled(at: np.ndarray, ts: np.ndarray, values: np.ndarray) -> np.ndarray:

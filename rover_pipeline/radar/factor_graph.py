@@ -41,8 +41,11 @@ class RadarVelocities(NamedTuple):
         at: i8 (M,), the state of each frame, of each another one.
         vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
         rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
-        avel: f8 (M, 3), angular velocity by the gyroscope in the body frame, rad/s.
-        force: f8 (M, 3), specific force at the radar in the body frame by the IMU, m/s2.
+        avel: f8 (3, M, 3), angular velocity by the gyroscope in the body frame, rad/s, at the frames, and
+            `time_sigma` before and after them.
+        turn, gain: f8 (3, M, 3, 3) and (3, M, 3), rotation, and change of velocity without gravity, m/s, from the
+            frames to these instants, by the IMU, in the body frame at the frames.
+        components: number of components of velocities that it measured in all frames.
         common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
             turned, rad, where they are unknowns; 0 = they are none.
         time_sigma: the same of what is to be added to its instants, s, of which `time_offset` has been added.
@@ -54,7 +57,9 @@ class RadarVelocities(NamedTuple):
     rotation: np.ndarray
     arm: np.ndarray
     avel: np.ndarray
-    force: np.ndarray
+    turn: np.ndarray
+    gain: np.ndarray
+    components: float
     common: float = 0.0
     time_sigma: float = 0.0
     time_offset: float = 0.0
@@ -168,7 +173,8 @@ def smooth(
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), memory])
+    small = np.zeros((2, len(radars))), np.zeros((2, size))
+    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), *small[0], *small[1], memory])
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or len(radars) == 1
@@ -176,6 +182,9 @@ def smooth(
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
+        if common.size and radars[0].time_sigma > 0:
+            # A parabola is no better than where it was taken.
+            common[:, -1] = np.clip(common[:, -1], -radars[0].time_sigma, radars[0].time_sigma)
         state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
@@ -217,7 +226,7 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelo
     at = np.concatenate([each.at[each.known] for each in radars])
     if len(at):
         # Of the first radar, from which the others are some metres away.
-        moved = (each.vel - matmul(np.cross(each.avel, each.arm - radars[0].arm), each.rotation) for each in radars)
+        moved = (each.vel - matmul(np.cross(each.avel[0], each.arm - radars[0].arm), each.rotation) for each in radars)
         guesses = zip(moved, radars, strict=True)
         own = np.concatenate(
             [np.einsum("nij,jk,nk->ni", rots[each.at], each.rotation, guess)[each.known] for guess, each in guesses]
@@ -236,6 +245,9 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
+        bend, excess: f8 (K,), of each radar, how much more information on its time there is than its slopes say, and
+            what its errors cost over what errors of the stated size do.
+        known, pull: f8 (B,), information on common errors beforehand, and its right side.
         memory: that holds them.
     """
 
@@ -245,6 +257,10 @@ class _Equations(NamedTuple):
     corner: np.ndarray
     right: np.ndarray
     below: np.ndarray
+    bend: np.ndarray
+    excess: np.ndarray
+    known: np.ndarray
+    pull: np.ndarray
     memory: Memory
 
 
@@ -260,8 +276,8 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below, memory = found
-    diagonal[0] = right[0] = border[0] = corner[:] = below[:] = 0
+    diagonal, above, border, corner, right, below, bend, _, known, pull, memory = found
+    diagonal[0] = right[0] = border[0] = corner[:] = below[:] = bend[:] = 0
     for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
         own_state = Smoothed(*(each[around] for each in state))
@@ -274,8 +290,8 @@ def _fill(
     weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
     if common.size:
         precision, off = _precision(radars, common * robust)
-        corner[range(common.size), range(common.size)] += precision.ravel()
-        below[:] -= (precision * off).ravel()
+        known[:] = precision.ravel()
+        pull[:] = -(precision * off).ravel()
 
     # What is known of the first state: a tilt below half a turn, a speed below 1 km/s, and position and heading, which
     # are the world's origin.
@@ -313,15 +329,14 @@ def _add_velocities(
     for part in found.memory.blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
-        own, turning = np.einsum("nij,nj->ni", into, state.vel[at]), radar.avel[part] - state.gyro_bias[at]
-        at_radar = own + np.cross(turning, radar.arm)
-        predicted = matmul(at_radar, radar.rotation)
+        own = np.einsum("nij,nj->ni", into, state.vel[at])
+        predicted, before, after = (_at_radar(state, radar, part, own, n) for n in range(3))
         error = predicted - radar.vel[part]
         if shifted:
-            # How fast the velocity of the radar changes in its own frame.
-            force = radar.force[part] - state.acc_bias[at] - GRAVITY * state.rot[at, 2]
-            speeding_up = matmul(force - np.cross(turning, at_radar), radar.rotation)
-            error = error + common[-1] * speeding_up
+            # The velocity of the radar in its own frame along a parabola, through where it may be instead.
+            bend = (before + after - 2 * predicted) / radar.time_sigma**2
+            slope = (after - before) / (2 * radar.time_sigma) + common[-1] * bend
+            error = error + common[-1] * (slope - 0.5 * common[-1] * bend)
         if turned:
             change = common[0] * np.eye(3) + skew(common[None, 1:4])[0]
             error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
@@ -335,12 +350,30 @@ def _add_velocities(
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
             of_mount = [predicted[..., None], -skew(predicted)] if turned else []
-            slopes = np.concatenate([*of_mount, *([speeding_up[..., None]] if shifted else [])], axis=2)
+            slopes = np.concatenate([*of_mount, *([slope[..., None]] if shifted else [])], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
             found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
             found.below[columns] -= np.einsum("nij,nj->i", weighted, error)
+        if shifted:
+            # How the slope changes; and a velocity that is doubted says less than its weight.
+            found.bend[number] += np.einsum("ni,nij,nj->", error, information, bend)
+            found.bend[number] -= 2 * (np.einsum("ni,nij,nj->n", error, information, slope) ** 2).sum() / OUTLIER**2
+    found.excess[number] = max(1.0, -(OUTLIER**2) * np.log(weights[radar.known]).sum() / max(radar.components, 1.0))
     return weights
+
+
+def _at_radar(state: Smoothed, radar: RadarVelocities, part: slice, own: np.ndarray, number: int) -> np.ndarray:
+    """Velocities in the frame of the radar, at the frames or `time_sigma` before or after (number 0, 1, 2), f8 (N, 3).
+
+    Args:
+        own: f8 (N, 3), of the IMU in the body frame, at the frames.
+    """
+    at, seconds = radar.at[part], (0.0, -radar.time_sigma, radar.time_sigma)[number]
+    gain = radar.gain[number, part] - seconds * (state.acc_bias[at] + GRAVITY * state.rot[at, 2])
+    moved = np.einsum("nji,nj->ni", radar.turn[number, part], own + gain)
+    swing = np.cross(radar.avel[number, part] - state.gyro_bias[at], radar.arm)
+    return np.asarray(matmul(moved + swing, radar.rotation))
 
 
 def _add(
@@ -398,8 +431,18 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     sides = np.concatenate([found.right[..., None], found.border], axis=2)
     solved = _substituted(inverses, above, sides, memory)
     solution, spread = solved[..., 0], solved[..., 1:]
-    cov = inv(found.corner - np.einsum("nij,nik->jk", found.border, spread))
-    common = matmul(cov, found.below - np.einsum("nij,ni->j", found.border, solution))
+    # Errors may be larger than they are stated to be (Birge's ratio).
+    own, excess = found.corner - np.einsum("nij,nik->jk", found.border, spread), np.ones(len(found.known))
+    of_time = np.arange(1, len(found.bend) + 1) * (len(excess) // len(found.bend)) - 1
+    excess[of_time] = found.excess
+    own /= np.sqrt(np.outer(excess, excess))
+    gradient = found.below - np.einsum("nij,ni->j", found.border, solution)
+    common = matmul(inv(own + np.diag(found.known)), gradient / excess + found.pull)
+    # Where velocities bend the way that their errors go, the time is known less well than their slopes say.
+    curves = 1 + found.bend / np.maximum((own * excess)[of_time, of_time], _SMALL_STEP)
+    scale = np.ones(len(excess))
+    scale[of_time] = np.sqrt(np.clip(curves, 0, 1))
+    cov = inv(own * np.outer(scale, scale) + np.diag(found.known))
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
 
 

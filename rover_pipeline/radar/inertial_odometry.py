@@ -114,7 +114,7 @@ def radar_odom(
             f"radar odometry: {doubts} of {used + doubts} velocities of the radar contradict the IMU, so no state is "
             "valid; are rig.radar and rig.imu right, and imu/avel in rad/s?"
         )
-    elif not valid.any():
+    elif not valid.any() and np.isfinite(result.time_offsets).all():
         warnings.append(_why_none(result, used + doubts, options))
     notes = mount_notes("radar", "imu", rig=options.rig, recorded=config)
     for name, other in recording.others.items():
@@ -123,7 +123,7 @@ def radar_odom(
         notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
     if result.common is not None:
         measured |= _of_each(counts, result)
-        warnings += _time_offsets(result, [*radars])
+        warnings += _time_offsets(result, [*radars], options.max_time_offset)
         warnings += _contradictions(outside, [*radars], result.common) if further else []
     yield Inspection(measured, warnings, notes=notes)
 
@@ -152,8 +152,9 @@ def _contradicting(
     """Radars of which more velocities contradict the IMU than may, each alone. Arguments as of `estimate`."""
     found = []
     for name, each in radars.items():
-        weight = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), each.options).motion.weight
-        if (weight[each.known] <= 0.5).sum() > TUNING.contradicted * each.known.sum():
+        alone = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), each.options)
+        doubted = (alone.motion.weight[each.known] <= 0.5).sum()
+        if np.isinf(alone.time_offsets[1]).any() or doubted > TUNING.contradicted * each.known.sum():
             found.append(name)
     return found
 
@@ -162,7 +163,8 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
     """Figures of each radar for provenance."""
     figures: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(counts):
-        seconds, deviation = result.time_offsets[:, number].round(5).tolist()
+        known = np.isfinite(result.time_offsets[1, number])
+        seconds, deviation = result.time_offsets[:, number].round(5).tolist() if known else (None, None)
         figures[name] = {"time_offset_s": seconds, "time_offset_sd": deviation}
         if len(counts) > 1 and result.common is not None:
             errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
@@ -179,11 +181,17 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
     return {**own, "others": figures, "errors_over_assumed": round(result.common.birge, 3)}
 
 
-def _time_offsets(result: Estimate, names: list[str]) -> list[str]:
+def _time_offsets(result: Estimate, names: list[str], reach: float) -> list[str]:
     """What a user should know of times that contradict the IMU's."""
     found = []
     for name, (seconds, sigma) in zip(names, result.time_offsets.T, strict=True):
-        if seconds**2 > chdtri(1, FALSE_ALARM) * (sigma**2 + TOLERANCE[6] ** 2):
+        if np.isinf(sigma):
+            found.append(
+                f"{name}: no time offset up to {reach:g} s (radar_odometry.max_time_offset) fits its velocities to the "
+                f"IMU better than others, so no state is valid; are rig.{name} and rig.imu right, imu/avel in rad/s, "
+                "and both times of one clock?"
+            )
+        elif seconds**2 > chdtri(1, FALSE_ALARM) * (sigma**2 + TOLERANCE[6] ** 2):
             found.append(
                 f"{name}: its velocities fit the IMU best if {1e3 * seconds:+.0f} \u00b1 {1e3 * sigma:.0f} ms are "
                 f"added to its times, as was done here; for other sensors add it to `time_offset` of rig.{name}"
@@ -227,7 +235,8 @@ class Estimate(NamedTuple):
         sigma: f8 (N,), largest standard deviation of the velocity, m/s.
         weights: of the velocities of each radar, 0 to 1.
         common: errors of the radars that are the same in all of their frames.
-        time_offsets: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s.
+        time_offsets: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s, which is
+            infinite where several time offsets fit as well; then no state is valid.
         swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
             m2/s2, rig frame.
     """
@@ -266,7 +275,8 @@ def estimate(
     """
     radars, recorded = [Measured(ts, vel, cov, mounts[0], options), *others], (imu_ts, acc, avel)
     likely = [likely_time_offset(each, recorded, mounts[1], options.max_time_offset) for each in radars]
-    offsets = np.array([likely, [PRIOR_SIGMA[6]] * len(radars)])
+    certain = np.array([alone for _, alone in likely])
+    offsets = np.array([[offset for offset, _ in likely], [PRIOR_SIGMA[6]] * len(radars)])
     for _ in range(ITERATIONS):
         moved = [each.moved(offset) for each, offset in zip(radars, offsets[0].tolist(), strict=True)]
         found = _at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
@@ -276,7 +286,8 @@ def estimate(
         offsets = np.array([offsets[0] + step, found.common.sigma[:, 4]])
         if (np.abs(step) < np.maximum(offsets[1], options.least_error / GRAVITY)).all():
             break  # it is smaller than what it leaves open
-    return found._replace(time_offsets=offsets)
+    offsets[1, ~certain] = np.inf
+    return found._replace(valid=found.valid & certain.all(), time_offsets=offsets)
 
 
 def _at_instants(

@@ -327,8 +327,8 @@ class RadarOdometrySection(Options):
         5.0,
         gt=0,
         le=60,
-        description="Maximum time offset between the radar and the IMU, s: larger ones are not found. The search takes "
-        "a time in proportion.",
+        description="Maximum time offset between the radar and the IMU, s: with a larger one no state is valid. The "
+        "search takes a time in proportion.",
     )
     smoothed: bool = Field(
         True, description="true = times without the jitter of their arrival (`sync.times`). false = as recorded."

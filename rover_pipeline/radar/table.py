@@ -247,7 +247,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=8,
+        version=9,
         sections=(
             "radar_odometry",
             "rig",

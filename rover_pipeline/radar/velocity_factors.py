@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +10,11 @@ from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
-from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, sampled
-from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.kinematics.mounts import FALSE_ALARM, PRIOR_SIGMA
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, integrated, sampled
+from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.blocks import Memory
-from rover_pipeline.numerics.linear import eigh, matmul
+from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.ego_motion import OUTLIER, vertical_sigma
 from rover_pipeline.radar.factor_graph import RadarVelocities, without_prior
@@ -114,61 +113,88 @@ def as_factor(
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
     errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
-    imu_ts, acc, avel = recorded
-    now, step = nodes[at], float(np.median(np.diff(imu_ts)))
-    rates = sampled(now, imu_ts, avel)
-    change = (sampled(now + step, imu_ts, avel) - sampled(now - step, imu_ts, avel)) / (2 * step)
-    force = sampled(now, imu_ts, acc) + np.cross(change, arm) + np.cross(rates, np.cross(rates, arm))
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, rates, force, *errors)
+    now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
+    rates = np.stack([sampled(each, recorded[0], recorded[2]) for each in now])
+    instants, places = np.unique(now, return_inverse=True)
+    rot, gained = (each[places.reshape(now.shape)] for each in integrated(instants, *recorded, memory))
+    turn, gain = matmul(np.swapaxes(rot[0], 1, 2), rot), np.einsum("nji,knj->kni", rot[0], gained - gained[0])
+    moved = memory.hold(rates), memory.hold(turn), memory.hold(gain)
+    count = _components(information, vertical)
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, *errors)
+
+
+def _components(information: np.ndarray, vertical: np.ndarray) -> float:
+    """Number of components of N velocities that they measure, and not what is known of a vertical one beforehand."""
+    values = eigvalsh(information)
+    return float((values / (values + vertical[:, None] ** -2.0))[np.isfinite(vertical)].sum())
 
 
 def likely_time_offset(
     radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount, max_offset: float
-) -> float:
-    """A first guess of the time offset of a radar, to be added to its times, s.
+) -> tuple[float, bool]:
+    """A first guess of the time offset of a radar, to be added to its times, s, and whether no other is as good.
 
     The best offset of a coarse grid is refined by a fine one, because the graph is linearised and finds only an offset
-    that is near.
+    that is near. Offsets that may be as good must be next to the best one, and not at the end of the grid:
+    the right one may be beyond it, where the motion repeats itself.
 
     Args:
         recorded: as of `as_factor`.
-        max_offset: s. No more than half of the time that velocities cover is tried, so that as much is compared.
+        max_offset: s.
     """
     known = np.flatnonzero(radar.known & np.isfinite(radar.cov).all(axis=(1, 2)))
     if not len(known) or len(recorded[0]) < 2:
-        return 0.0
+        return 0.0, True
     radar = radar._replace(ts=radar.ts[known], vel=radar.vel[known], cov=radar.cov[known])
     interval = float(PRIOR_SIGMA[6])
     step = max(float(np.median(np.diff(recorded[0]))), radar.options.least_error / GRAVITY)
-    count = int(min(max_offset, np.ptp(radar.ts) / 2) / interval)
-    coarse = _best_offset(interval * np.arange(-count, count + 1), radar, recorded, imu)
+    count = int(max_offset / interval)
+    offsets = interval * np.arange(-count, count + 1)
+    groups, excess = _costs(offsets, radar, recorded, imu)
+    worse = groups - groups[:, [groups.sum(axis=0).argmin()]]
+    # What errors of the stated size do, and any others, which are independent in groups of neighbouring frames.
+    stated, normal = chdtri(1, FALSE_ALARM / len(offsets)), np.sqrt(chdtri(1, FALSE_ALARM))
+    other = normal * np.sqrt(len(groups)) * worse.std(axis=0, ddof=1) if len(groups) > 1 else np.inf
+    worse, coarse = worse.sum(axis=0), float(offsets[groups.sum(axis=0).argmin()])
+    good = worse < stated + (other if excess > 1 else 0.0)
+    near = np.split(good, np.flatnonzero(np.diff(worse < 2 * stated + other)) + 1)
+    alone = sum(map(np.any, near)) == 1 and not (count and (good[0] or good[-1]))
     count = int(interval / step)
-    return _best_offset(coarse + step * np.arange(-count, count + 1), radar, recorded, imu)
+    fine = coarse + step * np.arange(-count, count + 1)
+    return float(fine[_costs(fine, radar, recorded, imu)[0].sum(axis=0).argmin()]), alone
 
 
-def _best_offset(
+def _costs(
     offsets: np.ndarray, radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount
-) -> float:
-    """The time offset at which velocities and the IMU agree best, s, of f8 (K,), s, rising.
+) -> tuple[np.ndarray, float]:
+    """What is left between velocities and the IMU at time offsets, f8 (K,), s.
 
     The gyroscope rotates velocities into one frame, and the integral of the specific force is subtracted from them.
     What is left changes by gravity only, along a straight line. A line is fitted in each short part of the recording,
-    and its residuals count with the loss and the prior of the factor graph.
+    and its residuals count with the loss and the prior of the factor graph. Velocities at which the IMU did not measure
+    are explained by nothing: they cost what a line leaves of themselves.
+
+    Returns:
+        f8 (G, K), of G groups of neighbouring frames, as many as there are frames in one; by how much errors are larger
+        than stated (Birge's ratio), by which costs were divided.
     """
-    _, information = without_prior(radar.cov, radar.vel, radar.vertical_sigma, radar.options.least_error)
+    vertical, arm = radar.vertical_sigma, radar.mount.translation - imu.translation
+    cov = radar.cov + matmul(radar.mount.rotation.T, swing_of(recorded[2], arm), radar.mount.rotation)
+    _, information = without_prior(cov, radar.vel, vertical, radar.options.least_error)
     # The bias of the gyroscope tilts gravity. Its parabola leaves a line by no more than the noise of a velocity: the
     # root mean square of t^2 / 2 less its line is T^2 / (12 sqrt(5)).
-    noise = np.sqrt(np.median(np.diagonal(radar.cov, axis1=1, axis2=2)))
+    noise = np.sqrt(np.median(np.diagonal(cov, axis1=1, axis2=2)))
     seconds = np.sqrt(12 * np.sqrt(5) * noise / (GRAVITY * TUNING.gyro_bias))
+    alone, count = np.zeros(len(radar.ts)), int(np.sqrt(len(radar.ts)))
+    for each in np.split(np.arange(len(radar.ts)), np.flatnonzero(np.diff(radar.ts // seconds) > 0) + 1):
+        alone[each] = _cost(radar.ts[each], radar.vel[each], np.tile(np.eye(3), (len(each), 1, 1)), information[each])
+    group = np.arange(len(radar.ts)) * count // len(radar.ts)
+    groups = np.repeat(np.bincount(group, alone)[:, None], len(offsets), axis=1)
+    covered, compared = np.zeros((2, len(offsets)))
     ends = np.flatnonzero((np.diff(recorded[0]) > MAX_SILENCE) | (np.diff(recorded[0] // seconds) > 0)) + 1
-    cost, freedoms = np.zeros((2, len(offsets)))
     for imu_ts, acc, avel in zip(*(np.split(each, ends) for each in recorded), strict=True):
-        step = np.diff(imu_ts)[:, None]
-        turns = exp(step * (avel[1:] + avel[:-1]) / 2)
-        rot = np.array(list(accumulate(turns, matmul, initial=np.eye(3))))
-        swing = np.cross(avel, radar.mount.translation - imu.translation)
-        force, gained = (np.einsum("nij,nj->ni", rot, each) for each in (acc, swing))
-        gained[1:] += np.cumsum(step * (force[1:] + force[:-1]) / 2, axis=0)
+        rot, gained = integrated(imu_ts, imu_ts, acc, avel)
+        gained += np.einsum("nij,nj->ni", rot, np.cross(avel, arm))
         table = np.concatenate([matmul(rot, radar.mount.rotation).reshape(-1, 9), gained], axis=1)
         first, last = np.searchsorted(radar.ts, [imu_ts[0] - offsets, imu_ts[-1] - offsets])
         for n in np.flatnonzero(last - first > 2):
@@ -177,19 +203,27 @@ def _best_offset(
             after = np.clip(np.searchsorted(imu_ts, at), 1, len(imu_ts) - 1)
             share = ((at - imu_ts[after - 1]) / (imu_ts[after] - imu_ts[after - 1]))[:, None]
             state = (1 - share) * table[after - 1] + share * table[after]
-            rot_at, line = state[:, :9].reshape(-1, 3, 3), at - at.mean()
-            residual = np.einsum("nij,nj->ni", rot_at, radar.vel[own]) - state[:, 9:]
-            residual -= residual.mean(axis=0)
-            residual -= np.outer(line, (line[:, None] * residual).sum(axis=0) / (line**2).sum())
-            residual = np.einsum("nji,nj->ni", rot_at, residual)
-            misfit = np.einsum("ni,nij,nj->n", residual, information[own], residual)
-            cost[n] += OUTLIER**2 * np.log1p(misfit / OUTLIER**2).sum()
-            freedoms[n] += len(at) - 2
-    if not freedoms.any():
-        return float(offsets[len(offsets) // 2])
-    # An offset at which the IMU measured less than half of them is not compared.
-    cost = np.where(2 * freedoms > freedoms.max(), cost * len(radar.ts) / np.maximum(freedoms, 1), np.inf)
-    # Errors of velocities may be larger than they are stated to be, and of neighbours alike (Birge's ratio).
-    cost /= max(1.0, cost.min() / (3 * len(radar.ts)))
-    cost += OUTLIER**2 * np.log1p((offsets / PRIOR_SIGMA[6] / OUTLIER) ** 2)
-    return float(offsets[cost.argmin()])
+            turned = state[:, :9].reshape(-1, 3, 3)
+            left = np.einsum("nij,nj->ni", turned, radar.vel[own]) - state[:, 9:]
+            cost = _cost(at, left, turned, information[own])
+            groups[:, n] += np.bincount(group[own], cost - alone[own], count)
+            covered[n], compared[n] = covered[n] + cost.sum(), compared[n] + len(at)
+    # Of velocities at which the IMU measured, at the best time offset.
+    best, mean = groups.sum(axis=0).argmin(), max(_components(information, vertical), 1.0) / len(radar.ts)
+    excess = max(1.0, covered[best] / (mean * max(compared[best], 1)))
+    prior = OUTLIER**2 * np.log1p((offsets / PRIOR_SIGMA[6] / OUTLIER) ** 2)
+    return groups / excess + prior / count, excess
+
+
+def _cost(at: np.ndarray, vel: np.ndarray, turned: np.ndarray, information: np.ndarray) -> np.ndarray:
+    """What a straight line leaves of velocities f8 (N, 3) at instants, f8 (N,), by the loss of the graph, f8 (N,).
+
+    Args:
+        turned: f8 (N, 3, 3), rotation from the frames in which `information` is.
+    """
+    line, residual = at - at.mean(), vel - vel.mean(axis=0)
+    residual -= np.outer(line, (line[:, None] * residual).sum(axis=0) / max((line**2).sum(), 1e-9))
+    residual = np.einsum("nji,nj->ni", turned, residual)
+    misfit = np.einsum("ni,nij,nj->n", residual, information, residual)
+    # Two values of each axis are the line itself.
+    return np.asarray(OUTLIER**2 * np.log1p(misfit / OUTLIER**2) * len(at) / max(len(at) - 2, 1))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from rover_pipeline.calibrate.imu_mount import imu_mount
 from rover_pipeline.calibrate.radar_mount import Echoes, calibrate
 from rover_pipeline.clocks.clock import clock
+from rover_pipeline.engine.parallel import Processes
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import read_provenance
@@ -56,8 +58,11 @@ class Shown(NamedTuple):
     device: dict[str, object]
 
 
-def shown_mounts(trace: Path) -> Iterator[Shown]:
+def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     """What a recording shows of each sensor of which it has the results that are needed.
+
+    Args:
+        cores: sensors that are estimated at once.
 
     Raises:
         FormatError: a result is damaged, or `_odom` has no valid pose.
@@ -65,12 +70,18 @@ def shown_mounts(trace: Path) -> Iterator[Shown]:
     if not (trace / "_odom" / META).is_file():
         return
     trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
-    for type, estimate in ESTIMATES.items():
-        for sensor in rig.of(type):
-            declared = sensor_mount(trace, sensor)
-            found = estimate(trace, sensor, declared, trajectory)
-            if found is not None:
-                yield Shown(sensor, type, declared, *found)
+    sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
+    with closing(Processes(min(cores, len(sensors)))) as processes:
+        for found in [processes.begin(partial(_shown, trace, trajectory), each) for each in sensors]:
+            if (shown := found()) is not None:
+                yield shown
+
+
+def _shown(trace: Path, trajectory: Trajectory, of: tuple[str, str]) -> Shown | None:
+    """The same of one sensor, which has a name and a type."""
+    declared = sensor_mount(trace, of[0])
+    found = ESTIMATES[of[1]](trace, of[0], declared, trajectory)
+    return None if found is None else Shown(*of, declared, *found)
 
 
 _Found = tuple[MountEstimate, dict[str, object]] | None

@@ -231,34 +231,43 @@ class Plans:
         """Threads of a job, so that others run beside it.
 
         Two jobs with one thread each do more than one after the other with two: they wait at different moments. So jobs
-        that begin together share the processors, where more than one of them is asked for.
+        that begin together share the processors, where others are asked for that need not wait for this one.
 
         Args:
             cores: of this machine; None = the job runs on another one.
         """
-        flow, sensor = self.flow, f"_{getattr(wildcards, 'product', '')}"
-        step = flow.steps.get(sensor)
-        run = step.run if step else Run()  # a dataset is made by no step
-        results = flow.results(wildcards.trace) if step else None
-        if step and results and run.part:
-            # As many threads as the recording has parts: more of them would wait.
-            sensors = rate_of(flow.step_of(sensor, results)).sensors
-            parts = _length_s(flow.source(results), sensors) / flow.request(step, sensor)["options"][run.part]
-            run = replace(run, threads=max(1, round(min(run.threads, parts))))
+        flow, name = self.flow, getattr(wildcards, "product", "")
+        results = flow.results(wildcards.trace) if f"_{name}" in flow.steps else None
+        run = self._run(name, results) if results else Run()  # a dataset is made by no step
         if cores is None:
             return run.threads
-        if flow.config.traces is None or (results and self._is_brief(sensor, results)):
+        if flow.config.traces is None or (results and self._is_brief(f"_{name}", results)):
             return 1  # seconds of data
         if run.first:
             return run.threads
         alone = len(flow.traces) == 1
         if alone and results and not run.waits_for_all:
-            asked = [flow.step_of(f"_{name}", results) for name in flow.reach(results) if f"_{name}" in flow.steps]
+            above = functools.partial(flow.needs_of.closure, results=results)
             others = [
-                each for each in asked if each.run.threads > 1 and not each.run.first and not each.run.waits_for_all
+                self._run(each, results)
+                for each in {*(self._pending(results) or flow.reach(results))} - above([name])
+                if f"_{each}" in flow.steps and name not in above([each])
             ]
-            alone = len({each.run.shares or each.sensor for each in others}) < 2
+            alone = not any(
+                each.threads < cores if each.first else each.threads > 1 and not each.waits_for_all
+                for each in others
+                if not run.shares or each.shares != run.shares
+            )
         return max(1, min(run.threads, cores if alone else cores // 2))
+
+    def _run(self, name: str, results: Path) -> Run:
+        """How an output is made, with as many threads as the recording has parts: more of them would wait."""
+        step = self.flow.step_of(f"_{name}", results)
+        if not step.run.part:
+            return step.run
+        seconds = self.flow.request(self.flow.steps[f"_{name}"], f"_{name}")["options"][step.run.part]
+        parts = _length_s(self.flow.source(results), rate_of(step).sensors) / seconds
+        return replace(step.run, threads=max(1, round(min(step.run.threads, parts))))
 
     def finish(self) -> None:
         """Remove what only this run needed, and end the timers of Snakemake's scheduler."""

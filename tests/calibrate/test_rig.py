@@ -54,10 +54,13 @@ def calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: dict[str,
         (tmp_path / name / "lidar").mkdir(parents=True)
         (tmp_path / name / "lidar" / "meta.json").write_text("{}")
 
-    def of(trace: Path) -> Iterator[Shown]:
+    def of(trace: Path, cores: int) -> Iterator[Shown]:
         yield from found[trace.name]
 
-    monkeypatch.setattr(command, "make_needed", lambda *given, **options: None)
+    def make(traces: list[str], *needs: object, **options: object) -> None:
+        assert [Path(each).name for each in traces] == [*found], "one run makes what all of them need"
+
+    monkeypatch.setattr(command, "make_needed", make)
     monkeypatch.setattr(command, "shown_mounts", of)
     out = tmp_path / "rig.yaml"
     assert main(["calibrate", "rig", *(str(tmp_path / name) for name in found), "-o", str(out)]) == 0

@@ -8,7 +8,7 @@ import pytest
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.cross_validation import evaluate, range_noise
-from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, ROUNDING
+from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -54,7 +54,8 @@ def test_noise_is_found_on_thin_planes_beside_thick_ones(noise: float, clutter: 
 
 
 def test_the_noise_of_the_options_is_the_largest_and_that_of_rounding_the_smallest() -> None:
-    for shown, taken in ((np.inf, OPTIONS.range_noise), (0.004, 0.004), (0.0, ROUNDING), (0.5, OPTIONS.range_noise)):
+    rounding = np.spacing(np.float32(OPTIONS.max_range))
+    for shown, taken in ((np.inf, OPTIONS.range_noise), (0.004, 0.004), (0.0, rounding), (0.5, OPTIONS.range_noise)):
         assert NO_ERRORS._replace(noise=shown).weights(OPTIONS, np.zeros(0)).noise == taken
 
 

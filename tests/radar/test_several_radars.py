@@ -164,3 +164,9 @@ def test_a_mount_that_is_right_is_not_doubted_where_the_rig_stands_still(rig: Ri
     found = estimate(*radars["radar_front"][:3], ts, acc, 0 * acc, mounts, OPTIONS, [radars["radar_left"]])
     assert found.valid.all() and found.common is not None and not found.common.is_wrong.any()
     assert np.abs(found.common.errors).max() < 1e-3 and np.isfinite(found.common.birge)
+
+
+def test_how_well_the_times_of_two_radars_are_known_is_what_their_deviations_say(rig: Rig) -> None:
+    """The noise of a gyroscope at the end of an arm changes the velocity fast, and says nothing of the time."""
+    offsets = np.array([driven(seed, front_and_left(rig, seed), rig)[0].time_offsets for seed in range(5)])
+    assert 0.2 < np.mean((offsets[:, 0] / offsets[:, 1]) ** 2) < 3

@@ -317,6 +317,8 @@ def test_what_begins_together_shares_the_processors_and_what_runs_alone_has_all(
     assert threads("map")["map"] == "2"
     assert all_of_them["odom"] == "1", "a minute is one part, beside which others are made"
     parts = {"segment": 0.1, "overlap": 0.02}
+    assert threads("odom,radar_points") == {"lidar_image": "2", "odom": "1", "radar_points": "1"}
+    assert threads("odom,radar_points", odometry=parts)["radar_points"] == "2", "the odometry has both before"
     assert threads("map", odometry=parts)["odom"] == "2"
     shutil.move(trace / "lidar", trace / "roof")
     shutil.move(trace / "roof" / "lidar.json", trace / "roof" / "roof.json")

@@ -17,8 +17,6 @@ THICK = 3.0
 #: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
 #: bad as a point without a plane. Tuned: by hand.
 GATE = 0.05
-#: Smallest standard deviation of a range, m: that of rounding to millimetres. Physics: a uniform distribution.
-ROUNDING = 1e-3 / 12**0.5
 
 
 class PointWeights(NamedTuple):
@@ -77,9 +75,10 @@ class PointErrors(NamedTuple):
     def weights(self, options: OdometrySection, depth: np.ndarray) -> PointWeights:
         """How much points count whose trajectory is nearly right.
 
-        Structure makes planes thicker, and never thinner: so the noise of ranges is at most what the recording shows.
+        Structure makes planes thicker, and never thinner: so the noise of ranges is at most what the recording shows. It is
+        no smaller than the rounding of points.
         """
-        noise = max(min(options.range_noise, self.noise), ROUNDING)
+        noise = max(min(options.range_noise, self.noise), float(np.spacing(np.float32(options.max_range))))
         return PointWeights(GATE, noise, SCALE, 1, THICK, 0.0, depth, self.common)
 
     @property
