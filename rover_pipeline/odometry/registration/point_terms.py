@@ -75,8 +75,8 @@ class PointErrors(NamedTuple):
     def weights(self, options: OdometrySection, depth: np.ndarray) -> PointWeights:
         """How much points count whose trajectory is nearly right.
 
-        Structure makes planes thicker, and never thinner: so the noise of ranges is at most what the recording shows. It is
-        no smaller than the rounding of points.
+        Structure makes planes thicker, and never thinner: so the noise of ranges is at most what the recording shows.
+        It is no smaller than the rounding of points.
         """
         noise = max(min(options.range_noise, self.noise), float(np.spacing(np.float32(options.max_range))))
         return PointWeights(GATE, noise, SCALE, 1, THICK, 0.0, depth, self.common)
