@@ -1,9 +1,10 @@
 """The odometry beside KISS-ICP and ouster-sdk's SLAM on the same sweeps: `python -m benchmarks.odometry`.
 
-For each simulated sequence, in one process and with the truth as the judge: errors of ours and of the peers at their
-defaults, and the time each takes for a sweep. A peer does not say which instant of a sweep its poses refer to: it is
-given the one that suits it best. Then the step as a whole process that reads and writes files, at 128x2048: how many
-times real time it is on two threads, and what parts that are registered at once cost and gain.
+For each simulated sequence, with the truth as the judge: errors of `_odom`, made without the IMU by the step that users
+run, and of the peers at their defaults, and the time each takes for a sweep. That of ours holds the start of a process,
+reading and writing. A peer does not say which instant of a sweep its poses refer to: it is given the one that suits it
+best. Then the step at 128x2048: how many times real time it is on two threads, and what parts that are registered at
+once cost and gain.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +29,7 @@ from benchmarks.results import record
 from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
-from rover_pipeline.odometry.observations import PointSelection, Sweep
-from rover_pipeline.odometry.options import OdometryOptions, OdometrySection
-from rover_pipeline.odometry.registration.batch import normal_equations, on_others, solve
-from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
-from rover_pipeline.odometry.registration.cross_validation import cross_validate, is_worse
-from rover_pipeline.odometry.registration.register import batch_passes, has_settled, register
+from rover_pipeline.lidar.geometry import returns, sensor_info, sweep_span
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 
@@ -75,40 +69,6 @@ def load(trace: Path) -> Recording:
     metadata = (trace / "lidar" / "lidar.json").read_text()
     ts = smooth_times(lidar.channel("ts").read()).smooth
     return Recording(lidar.channel("rng").read(), ts - ts[0], metadata, state, truth.channel("true_ts").read())
-
-
-def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
-    """The lidar's trajectory over sweeps that are in memory, as one segment.
-
-    Args:
-        ts: f8 (frame,), instants that the poses refer to, seconds.
-    """
-    trajectory, _ = register(sweeps, ts, options)
-    for _ in range(batch_passes(options)):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
-        refined, some = solve(trajectory, equations, options), sweeps[::3]
-        if is_worse(cross_validate(some, trajectory, options), cross_validate(some, refined, options)):
-            break
-        settled, trajectory = has_settled(options, trajectory, refined, ts, MAX_REMAINING), refined
-        if settled:
-            break
-    return trajectory.at(ts)
-
-
-def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
-    chosen = OdometryOptions(**options)
-    begin, period = sweep_span(sensor_info(found.metadata), "end")
-    start, direction = rays(found.metadata)
-    places = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), start.shape[:2])  # images are staggered
-    selection = PointSelection(start, direction, places, chosen, begin=begin, period=period)
-
-    def sweeps(count: int) -> list[Sweep]:
-        return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]
-
-    register_at_once(sweeps(4), found.ts[:4], chosen)  # compiles
-    began = time.perf_counter()
-    state = register_at_once(sweeps(len(found.ts)), found.ts, chosen)
-    return Poses(state.pos, state.rot, (time.perf_counter() - began) / len(found.ts)), state
 
 
 def kiss_icp(found: Recording, *, deskew: bool = True) -> Poses:
@@ -170,10 +130,12 @@ def table(seconds: float, columns: int, names: list[str], *, timed: bool, alone:
     """Errors of ours and of the peers, and milliseconds a sweep."""
     for name in names:
         of = f"{name}, {seconds:g} s of 128x{columns} at 10 Hz"
-        found = load(recording(SEQUENCES[name], seconds, columns))
-        mine, state = ours(found)
+        trace = recording(SEQUENCES[name], seconds, columns)
+        found, (took, _) = load(trace), step(trace, 1, imu=False)  # the peers know of no IMU
+        mine = made(trace, took)
         pos, rot, world = errors(mine, found.truth.pos, found.truth.rot)
-        vel = float(np.sqrt(np.square(state.vel @ world.T - found.truth.vel).sum(1).mean()))
+        moves = Sensor(trace / "_odom").channel("vel").read() @ world.T
+        vel = float(np.sqrt(np.square(moves - found.truth.vel).sum(1).mean()))
         record(f"peers/{name}/ours: ATE", f"{1e3 * pos:.2f}", "mm", of=of)
         record(f"peers/{name}/rotation", f"{rot:.3f}", "degrees", of=of)
         record(f"peers/{name}/velocity", f"{100 * vel:.1f}", "cm/s", of=of)
@@ -198,9 +160,14 @@ def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
     os.sync()
     request = json.dumps({"options": options, "input": {}})
     took = run([*step_command("_odom", trace, threads), "--request", request]).seconds
-    made, found = Sensor(trace / "_odom"), load(trace)
-    poses = Poses(made.channel("pos").read(), made.channel("rot").read(), 0.0)
-    return took, errors(poses, found.truth.pos, found.truth.rot)[0]
+    found = load(trace)
+    return took, errors(made(trace, took), found.truth.pos, found.truth.rot)[0]
+
+
+def made(trace: Path, took: float) -> Poses:
+    """The poses of `_odom`, which took some seconds."""
+    pos, rot = (Sensor(trace / "_odom").channel(name).read() for name in ("pos", "rot"))
+    return Poses(pos, rot, took / len(pos))
 
 
 def parts(seconds: float, columns: int, rounds: int) -> None:
