@@ -19,19 +19,17 @@ What is found turns with the directions of the array: it is the mount by which p
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtri
 
 from rover_pipeline.calibrate.groups import excess
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
-    FALSE_ALARM,
     MountEstimate,
-    agree,
+    adopt,
     changed,
     difference,
     prior_covariance,
@@ -164,21 +162,13 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
         [fit(radar.select(chosen), trajectory, start, prior, whole.estimate.mount) for chosen in (first, ~first)]
         for first in (radar.times < np.median(radar.times), seconds == 0)
     )
-    # What errs alike to one side errs otherwise elsewhere.
-    apart = agree(*(replace(each.estimate, shared=np.zeros((7, 7))) for each in halves))
-    if chdtrc(7, apart) < FALSE_ALARM:
-        return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")
     gain = 0.0
     for chosen, shown in zip((seconds == 1, seconds == 0), turns, strict=True):
         other = radar.select(chosen)
         motion, mounts = _Motion(other, trajectory), (start, shown.estimate.mount)
         before, after = (_rows(other, motion, mount, shown.stretch).residual ** 2 for mount in mounts)
         gain += float(np.log1p(before / _RARE).sum() - np.log1p(after / _RARE).sum())  # Cauchy's loss
-    found = whole.estimate
-    if gain <= 0:
-        found = replace(found, remarks=("what every other second shows is no better in the others",))
-    more = max(0.0, apart / 7 - 1) * (found.covariance - found.shared)
-    return replace(found, covariance=found.covariance + more, adopted=gain > 0)
+    return adopt(start, whole.estimate, [each.estimate for each in halves], gain)
 
 
 class _Rows(NamedTuple):

@@ -7,7 +7,7 @@ a time, s. The true mount is exp(r) R, the translation plus its error, and the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -196,3 +196,20 @@ def agree(first: MountEstimate, second: MountEstimate) -> float:
     """The squared difference of two estimates from one start, over its covariance: that of seven numbers."""
     error, covariance = difference(first.mount, second.mount), first.covariance + second.covariance
     return float(matmul(error, solve(covariance - first.shared - second.shared, error)))
+
+
+def adopt(start: Mount, whole: MountEstimate, halves: Sequence[MountEstimate], gain: float) -> MountEstimate:
+    """An estimate as it holds where it was not fitted, or nothing.
+
+    Args:
+        halves: what the halves of the recording show.
+        gain: by how much what some parts show is better in others than the start is.
+    """
+    # What errs alike to one side errs otherwise elsewhere.
+    apart = agree(*(replace(each, shared=np.zeros((7, 7))) for each in halves))
+    if chdtrc(7, apart) < FALSE_ALARM:
+        return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")
+    if gain <= 0:
+        whole = replace(whole, remarks=("what every other second shows is no better in the others",))
+    more = max(0.0, apart / 7 - 1) * (whole.covariance - whole.shared)
+    return replace(whole, covariance=whole.covariance + more, adopted=gain > 0)

@@ -5,9 +5,9 @@ Unknown at each frame: rotation, velocity, position and both biases of the IMU. 
 normal equations are block tridiagonal, so that a solution and all covariances take a time in proportion to the frames.
 A velocity that contradicts the others counts less (Cauchy's loss).
 
-**Common errors** are the same in all frames of a radar: its time offset, and of each of several radars its scale and
-how it is turned. They are unknowns too, which border the matrix; what velocities do not say of them stays at
-its prior.
+**Common errors** are the same in all frames of a radar: its time offset, of each of several radars its scale and
+how it is turned, and, where its mount is wanted, its lever arm. They are unknowns too, which border the matrix; what
+velocities do not say of them stays at its prior.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class RadarVelocities(NamedTuple):
         turn, gain: f8 (3, M, 3, 3) and (3, M, 3), rotation, and change of velocity without gravity, m/s, from the
             frames to these instants, by the IMU, in the body frame at the frames.
         components: number of components of velocities that it measured in all frames.
-        common: standard deviation of the errors that are the same in all frames, of the scale and of how the radar is
-            turned, rad, where they are unknowns; 0 = they are none.
-        time_sigma: the same of what is to be added to its instants, s, of which `time_offset` has been added.
+        sigma: f8 (8,), prior standard deviations of the errors that are the same in all frames, in the order of
+            `Common.errors`; 0 = it is no unknown.
+        added: f8 (8,), what has been added of them already.
     """
 
     at: np.ndarray
@@ -60,14 +60,18 @@ class RadarVelocities(NamedTuple):
     turn: np.ndarray
     gain: np.ndarray
     components: float
-    common: float = 0.0
-    time_sigma: float = 0.0
-    time_offset: float = 0.0
+    sigma: np.ndarray
+    added: np.ndarray
 
     @property
     def unknown(self) -> np.ndarray:
-        """Which common errors are unknowns, bool (5,): of the scale, the rotation, the time."""
-        return np.repeat([self.common > 0, self.time_sigma > 0], [4, 1])
+        """Which common errors are unknowns, bool (8,)."""
+        return np.asarray(self.sigma > 0)
+
+    @property
+    def time_sigma(self) -> float:
+        """Prior standard deviation of what is to be added to its instants, s."""
+        return float(self.sigma[7])
 
     @property
     def known(self) -> np.ndarray:
@@ -79,12 +83,13 @@ class Common(NamedTuple):
     """Errors of K radars that are the same in all of their frames.
 
     Attributes:
-        errors: f8 (K, 5), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, and what
-            is to be added to its instants, s. Those that are no unknowns are 0.
-        sigma: f8 (K, 5), standard deviations of their estimates if the errors are of the size that was assumed.
+        errors: f8 (K, 8), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, what is to
+            be added to its lever arm in the body frame, m, and to its instants, s. Those that are no unknowns are 0.
+        sigma: f8 (K, 8), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
         birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
         settled: whether the last step of the solution was smaller than what it leaves open.
+        information: f8 (B, B), of velocities on the errors that are unknowns; prior: f8 (B,), what was known before.
     """
 
     errors: np.ndarray
@@ -92,6 +97,8 @@ class Common(NamedTuple):
     is_wrong: np.ndarray
     birge: float
     settled: bool
+    information: np.ndarray
+    prior: np.ndarray
 
 
 class Smoothed(NamedTuple):
@@ -174,10 +181,12 @@ def smooth(
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
     small = np.zeros((2, len(radars))), np.zeros((2, size))
-    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), *small[0], *small[1], memory])
+    # Of a mount that is wanted all of it; otherwise how a radar is turned is no more than what others explain.
+    widened = np.tile((np.arange(8) == 7) | radars[0].unknown[4], len(radars))[np.tile(radars[0].unknown, len(radars))]
+    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), widened, *small[0], *small[1], memory])
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
-        robust = number > 1 or len(radars) == 1
+        robust = number > 1 or not radars[0].unknown[0]
         weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
@@ -197,23 +206,23 @@ def smooth(
             cov[n] += matmul(gain, cov[n + 1], gain.T)
     if not common.size:
         return state._replace(cov=cov), weights, None
-    errors, sigma, unknown = np.zeros((len(radars), 5)), np.zeros((len(radars), 5)), radars[0].unknown
+    (errors, sigma, precision), unknown = np.zeros((3, len(radars), 8)), radars[0].unknown
     errors[:, unknown], sigma[:, unknown] = common, np.sqrt(np.diag(own)).reshape(common.shape)
-    precision = np.zeros((len(radars), 5))
     precision[:, unknown] = _precision(radars, common)[0]
     # What errors of one kind are over what they may be (Birge's ratio): where radars contradict each other, which of
     # them is wrong is as uncertain. A rig that stands still shows none.
     squares, freedoms = (errors**2 * precision).sum(axis=0)[:4], (1 - sigma**2 * precision).sum(axis=0)[:4]
     birge = squares / np.maximum(freedoms, 1.0)
-    wider = np.tile(np.sqrt(np.maximum(np.append(birge, 1.0), 1.0))[unknown], len(radars))
-    own = own * np.outer(wider, wider)
+    wider = np.tile(np.sqrt(np.maximum(np.append(birge, np.ones(4)), 1.0))[unknown], len(radars))
+    information, own = inv(own) - np.diag(found.known), own * np.outer(wider, wider)
     for part in memory.blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / 4))
-    is_wrong = (np.abs(errors[:, :4]) > limit * np.array([[each.common or np.inf] for each in radars])).any(axis=1)
+    is_wrong = (np.abs(errors[:, :4]) > limit * np.array([[each.sigma[0] or np.inf] for each in radars])).any(axis=1)
     settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
-    return state._replace(cov=cov), weights, Common(errors, sigma, is_wrong, float(birge.max()), settled)
+    result = Common(errors, sigma, is_wrong, float(birge.max()), settled, information, found.known)
+    return state._replace(cov=cov), weights, result
 
 
 def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], memory: Memory) -> Smoothed:
@@ -245,6 +254,7 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
+        widened: bool (B,), common errors that are known less well where velocities err more than stated.
         bend, excess: f8 (K,), of each radar, how much more information on its time there is than its slopes say, and
             what its errors cost over what errors of the stated size do.
         known, pull: f8 (B,), information on common errors beforehand, and its right side.
@@ -257,6 +267,7 @@ class _Equations(NamedTuple):
     corner: np.ndarray
     right: np.ndarray
     below: np.ndarray
+    widened: np.ndarray
     bend: np.ndarray
     excess: np.ndarray
     known: np.ndarray
@@ -276,7 +287,7 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below, bend, _, known, pull, memory = found
+    diagonal, above, border, corner, right, below, _, bend, _, known, pull, memory = found
     diagonal[0] = right[0] = border[0] = corner[:] = below[:] = bend[:] = 0
     for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
@@ -312,9 +323,9 @@ def _precision(radars: Sequence[RadarVelocities], common: np.ndarray) -> tuple[n
     """
     precision, off = np.zeros((2, *common.shape))
     for n, radar in enumerate(radars):
-        off[n] = common[n] + radar.time_offset * (np.flatnonzero(radar.unknown) == 4)
-        precision[n] = np.repeat([radar.common, radar.time_sigma], [4, 1])[radar.unknown] ** -2.0
-        of_kind = (np.flatnonzero(radar.unknown) == 4).astype(int)
+        off[n] = common[n] + radar.added[radar.unknown]
+        precision[n] = radar.sigma[radar.unknown] ** -2.0
+        of_kind = (np.flatnonzero(radar.unknown) == 7).astype(int)
         squares = np.bincount(of_kind, precision[n] * off[n] ** 2, 2)[of_kind]
         precision[n] /= 1 + squares / OUTLIER**2
     return precision, off
@@ -325,7 +336,9 @@ def _add_velocities(
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     weights, columns = radar.known.astype("f8"), slice(len(common) * number, len(common) * (number + 1))
-    turned, shifted = radar.common > 0, radar.time_sigma > 0
+    turned, moved, shifted = radar.unknown[[0, 4, 7]]
+    if moved:
+        radar = radar._replace(arm=radar.arm + common[4:7])
     for part in found.memory.blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
@@ -350,6 +363,8 @@ def _add_velocities(
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
             of_mount = [predicted[..., None], -skew(predicted)] if turned else []
+            if moved:
+                of_mount.append(matmul(changed, skew(radar.avel[0, part] - state.gyro_bias[at])))
             slopes = np.concatenate([*of_mount, *([slope[..., None]] if shifted else [])], axis=2)
             found.border[at, :, columns] += matmul(weighted, slopes)
             weighted = matmul(np.swapaxes(slopes, 1, 2), information)
@@ -434,7 +449,7 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     # Errors may be larger than they are stated to be (Birge's ratio).
     own, excess = found.corner - np.einsum("nij,nik->jk", found.border, spread), np.ones(len(found.known))
     of_time = np.arange(1, len(found.bend) + 1) * (len(excess) // len(found.bend)) - 1
-    excess[of_time] = found.excess
+    excess[found.widened] = np.repeat(found.excess, len(excess) // len(found.excess))[found.widened]
     own /= np.sqrt(np.outer(excess, excess))
     gradient = found.below - np.einsum("nij,ni->j", found.border, solution)
     common = matmul(inv(own + np.diag(found.known)), gradient / excess + found.pull)

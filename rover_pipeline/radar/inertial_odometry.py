@@ -66,14 +66,9 @@ def radar_odom(
     mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
-    good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
-    good &= True if imu_valid is None else imu_valid != 0
-    good &= np.append(True, np.diff(times) > 0)
-    acc, avel = (matmul(values[good].astype("f8"), imu_mount.rotation.T) for values in (imu_acc, imu_avel))
-    unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
-    in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
+    recorded, in_g = measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
     memory = recording.memory()
-    acc, avel = memory.hold(acc * GRAVITY if in_g else acc), memory.hold(avel)
+    times, acc, avel = recorded[0], *map(memory.hold, recorded[1:])
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -83,10 +78,10 @@ def radar_odom(
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     own, *further = radars.values()
     frame = frames["radar"]
-    outside = _contradicting(radars, times[good], acc, avel, imu_mount, options) if further else []
+    outside = _contradicting(radars, times, acc, avel, imu_mount, options) if further else []
     if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-    result = estimate(*own[:3], times[good], acc, avel, (mount, imu_mount), options, further, memory)
+    result = estimate(*own[:3], times, acc, avel, (mount, imu_mount), options, further, memory)
     believed = [int((weight > 0.5).sum()) for weight in result.weights]
     known = [int(each.known.sum()) for each in (own, *further)]
     counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
@@ -108,7 +103,7 @@ def radar_odom(
     warnings = [*mount_warnings("radar", options.rig, mount), *mount_warnings("imu", options.rig, imu_mount)]
     warnings += frame.warnings
     if in_g:
-        warnings.append(f"imu/acc has a median of {unit:.2f}: taken to be in g, not in m/s2")
+        warnings.append(f"imu/acc has a median of {in_g:.2f}: taken to be in g, not in m/s2")
     if contradicted:
         warnings.append(
             f"radar odometry: {doubts} of {used + doubts} velocities of the radar contradict the IMU, so no state is "
@@ -126,6 +121,20 @@ def radar_odom(
         warnings += _time_offsets(result, [*radars], options.max_time_offset)
         warnings += _contradictions(outside, [*radars], result.common) if further else []
     yield Inspection(measured, warnings, notes=notes)
+
+
+def measured_motion(
+    times: np.ndarray, acc: np.ndarray, avel: np.ndarray, valid: np.ndarray | None, mount: Mount
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], float]:
+    """What an IMU measured in the rig's frame: times, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2
+    and rad/s, where it did; and the median of the force where it is in g, else 0."""
+    good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+    good &= True if valid is None else valid != 0
+    good &= np.append(True, np.diff(times) > 0)
+    acc, avel = (matmul(values[good].astype("f8"), mount.rotation.T) for values in (acc, avel))
+    unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
+    in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
+    return (times[good], acc * GRAVITY if in_g else acc, avel), unit * in_g
 
 
 def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
@@ -279,18 +288,18 @@ def estimate(
     offsets = np.array([[offset for offset, _ in likely], [PRIOR_SIGMA[6]] * len(radars)])
     for _ in range(ITERATIONS):
         moved = [each.moved(offset) for each, offset in zip(radars, offsets[0].tolist(), strict=True)]
-        found = _at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
+        found = at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
         if found.common is None:
             break
-        step = found.common.errors[:, 4]
-        offsets = np.array([offsets[0] + step, found.common.sigma[:, 4]])
+        step = found.common.errors[:, 7]
+        offsets = np.array([offsets[0] + step, found.common.sigma[:, 7]])
         if (np.abs(step) < np.maximum(offsets[1], options.least_error / GRAVITY)).all():
             break  # it is smaller than what it leaves open
     offsets[1, ~certain] = np.inf
     return found._replace(valid=found.valid & certain.all(), time_offsets=offsets)
 
 
-def _at_instants(
+def at_instants(
     radars: Sequence[Measured],
     imu_ts: np.ndarray,
     acc: np.ndarray,
@@ -318,7 +327,9 @@ def _at_instants(
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
     step = np.minimum(imu.longest, imu.seconds)
     imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    swings = [swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars] if others else [None]
+    swings: list[np.ndarray | None] = [swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars]
+    if not others and radars[0].mount_sigma is None:
+        swings = [None]
     factors = [
         as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory)
         for each, swing in zip(radars, swings, strict=True)

@@ -30,6 +30,8 @@ class Measured(NamedTuple):
         mount: of the radar.
         options: what they were made with.
         time_offset: what was added to its times, s, because they seem to be wrong.
+        mount_sigma: f8 (6,), prior standard deviations of a mount that is wanted, of its rotation, rad, and lever arm, m;
+            None = the mount is known. mount_added: f8 (6,), what has been added of these errors: see `Common.errors`.
     """
 
     ts: np.ndarray
@@ -38,6 +40,8 @@ class Measured(NamedTuple):
     mount: Mount
     options: RadarOdometryOptions
     time_offset: float = 0.0
+    mount_sigma: np.ndarray | None = None
+    mount_added: np.ndarray = np.zeros(6)
 
     @property
     def known(self) -> np.ndarray:
@@ -92,7 +96,7 @@ def as_factor(
 
     Args:
         recorded: times of the IMU, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2 and rad/s.
-        swing: see `Estimate`; None = it is the only radar.
+        swing: see `Estimate`; None = it is the only radar, and its mount is known.
     """
     cov, common, at = radar.cov, 0.0, np.arange(len(nodes))
     if swing is not None:
@@ -112,7 +116,10 @@ def as_factor(
     for part in memory.blocks(len(at), AT_ONCE):
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
-    errors = common, float(PRIOR_SIGMA[6]), radar.time_offset
+    own, none = np.full(3, common), np.zeros(3)
+    turned, arm_sigma = (own, none) if radar.mount_sigma is None else np.split(radar.mount_sigma, 2)
+    sigma = np.concatenate([[common], turned, arm_sigma, PRIOR_SIGMA[6:]])
+    added = np.concatenate([[0.0], radar.mount_added, [radar.time_offset]])
     now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
     rates = np.stack([sampled(each, recorded[0], recorded[2]) for each in now])
     instants, places = np.unique(now, return_inverse=True)
@@ -120,7 +127,7 @@ def as_factor(
     turn, gain = matmul(np.swapaxes(rot[0], 1, 2), rot), np.einsum("nji,knj->kni", rot[0], gained - gained[0])
     moved = memory.hold(rates), memory.hold(turn), memory.hold(gain)
     count = _components(information, vertical)
-    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, *errors)
+    return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, sigma, added)
 
 
 def _components(information: np.ndarray, vertical: np.ndarray) -> float:

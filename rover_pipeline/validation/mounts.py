@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.calibrate import inertial_mount
 from rover_pipeline.calibrate.imu_mount import imu_mount
 from rover_pipeline.calibrate.radar_mount import Echoes, calibrate
 from rover_pipeline.clocks.clock import clock
@@ -29,8 +30,10 @@ from rover_pipeline.odometry.level import find_level
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.axes import doppler_bin
-from rover_pipeline.radar.options import VelocitySection
+from rover_pipeline.radar.inertial_odometry import measured_motion
+from rover_pipeline.radar.options import RadarOdometryOptions, VelocitySection
 from rover_pipeline.radar.timing import frame_duration
+from rover_pipeline.radar.velocity_factors import Measured
 from rover_pipeline.validation.camera_mount import camera_mount
 from rover_pipeline.validation.rig import (
     config_of,
@@ -67,9 +70,12 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     Raises:
         FormatError: a result is damaged, or `_odom` has no valid pose.
     """
+    rig = Rig(trace)
     if not (trace / "_odom" / META).is_file():
+        if not rig.of("lidar") and (trace / "_radar_odom" / META).is_file():
+            yield from filter(None, (_beside_imu(trace, radar) for radar in rig.of("radar")))
         return
-    trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
+    trajectory = read_trajectory(trace, PosesSection().max_gap)
     sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
     with closing(Processes(min(cores, len(sensors)))) as processes:
         for found in [processes.begin(partial(_shown, trace, trajectory), each) for each in sensors]:
@@ -113,6 +119,29 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     doppler = read["doppler"][chosen].astype("f8")
     echoes = Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, np.full(len(xyz), sigma))
     return calibrate(echoes, trajectory, declared), {}
+
+
+def _beside_imu(trace: Path, sensor: str) -> Shown | None:
+    """What velocities of a radar show of its mount beside the IMU that `_radar_odom` was made with."""
+    if not (trace / f"_{sensor}_velocity" / META).is_file():
+        return None
+    made = RadarOdometryOptions.parse(made_with(trace, "_radar_odom"), "radar_odometry")
+    imu = str(_section(read_provenance(trace / "_radar_odom") or {}, "sensors").get("imu", "imu"))
+    options, rig = made.others.get(sensor, made), Rig(trace)
+    declared, mount = sensor_mount(trace, sensor, "_radar_odom"), sensor_mount(trace, imu, "_radar_odom")
+    read, filtered = whole_sensor(trace / f"_{sensor}_velocity", "vel", "cov"), f"_{imu}_filtered"
+    raw, turns = whole_sensor(trace / imu, "acc"), whole_sensor(trace / filtered, "avel")
+    texts = [read_optional(trace / sensor / name) for name in (rig.sidecar(sensor), META)]
+    middle = frame_duration(read[TS], config_of(trace, sensor), *texts).middle
+    times, ts = raw[TS], read[TS]
+    if options.smoothed:
+        times, ts = clock("imu", times, options.times).best, clock("radar", ts, options.times).best
+    late = mount.time_offset - declared.time_offset
+    recorded, _ = measured_motion(times + late, raw["acc"], turns["avel"], turns[VALID], mount)
+    vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
+    vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
+    radar = Measured(ts + middle, vel, cov, declared, options)
+    return Shown(sensor, "radar", declared, inertial_mount.calibrate(radar, recorded, mount), {})
 
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:

@@ -1,0 +1,106 @@
+"""The mount of a radar relative to an IMU, where no lidar shows the motion.
+
+It is an unknown of the graph of radar-inertial odometry (`radar.factor_graph`): a radar at p from the IMU, with the
+rotation R, moves with R' (v + w x p). The IMU measures how v changes, and gravity. So accelerations show how the radar
+is turned, turns the lever arm, and changes of both the time offset (C. Doer and G. Trommer, Radar Inertial Odometry
+With Online Calibration, ENC 2020). What a straight, steady motion leaves open stays at its prior.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mounts import (
+    MountEstimate,
+    adopt,
+    changed,
+    difference,
+    prior_covariance,
+    unknown,
+    with_prior,
+)
+from rover_pipeline.numerics.blocks import IN_MEMORY
+from rover_pipeline.numerics.linear import inv, matmul
+from rover_pipeline.radar.factor_graph import ITERATIONS
+from rover_pipeline.radar.inertial_odometry import at_instants
+from rover_pipeline.radar.tuning import TUNING
+from rover_pipeline.radar.velocity_factors import Measured, likely_time_offset
+
+#: Times of an IMU, f8 (M,), s, by the radar's clock, specific force, m/s2, and angular velocity, rad/s, f8 (M, 3), in the
+#: rig's frame.
+Recorded = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def calibrate(radar: Measured, recorded: Recorded, imu: Mount) -> MountEstimate:
+    """The mount of a radar, or the declared one where the recording shows none that holds where it was not fitted.
+
+    Args:
+        radar: its velocities, and the declared mount.
+        imu: mount of the IMU, which is taken for true.
+    """
+    start, count = radar.mount, int(radar.known.sum())
+    if not start.known:
+        return unknown(start, "nothing says how it is turned, and without a lidar only errors of a mount are found")
+    if count < 2 * len(prior_covariance(start)):
+        return unknown(start, f"{count} velocities are too few")
+    offset, certain = likely_time_offset(radar, recorded, imu, radar.options.max_time_offset)
+    if not certain:
+        return unknown(start, "no time offset fits its velocities to the IMU better than others")
+    late = radar.ts > np.median(radar.ts[radar.known])
+    odd = (radar.ts - radar.ts[0]).astype(int) % 2 == 1
+    whole = fit(radar, recorded, imu, offset)
+    if whole is None:
+        return unknown(start, "its velocities contradict the IMU whatever the mount")
+    parts = []
+    for chosen in (~late, late, ~odd, odd):
+        part = radar._replace(vel=np.where(chosen[:, None], radar.vel, np.nan))
+        found = fit(part, recorded, imu, offset) if part.known.any() else unknown(start)
+        if found is None:
+            return unknown(start, "velocities of a part of it contradict the IMU whatever the mount")
+        parts.append(found)
+    return adopt(start, whole, parts[:2], _gain(start, *parts[2:]) + _gain(start, *parts[:1:-1]))
+
+
+def _gain(start: Mount, shown: MountEstimate, other: MountEstimate) -> float:
+    """By how much what one part shows is better in another one than the start is: of squares, to second order."""
+    error, whole = difference(start, shown.mount), inv(other.covariance)
+    gradient = matmul(whole, difference(start, other.mount))
+    return float(2 * matmul(error, gradient) - matmul(error, whole - inv(other.prior), error))
+
+
+def fit(radar: Measured, recorded: Recorded, imu: Mount, offset: float) -> MountEstimate | None:
+    """The mount that fits velocities to the IMU best; None where more of them contradict it than may.
+
+    Args:
+        offset: a first guess of what is to be added to the radar's times, s.
+    """
+    start, prior = radar.mount, prior_covariance(radar.mount)
+    mount = start._replace(time_offset=start.time_offset + offset)
+    for _ in range(ITERATIONS):
+        error = difference(start, mount)
+        into = matmul(-mount.rotation.T, error[:3])
+        added = np.append(into, error[3:6])
+        moved = radar.moved(float(error[6]))._replace(
+            mount=mount, mount_sigma=np.sqrt(np.diag(prior)[:6]), mount_added=added
+        )
+        found = at_instants([moved], *recorded, imu, radar.options, IN_MEMORY)
+        if found.common is None:
+            return None
+        # From the true to the stated frame of the radar, as a rotation in the rig's frame.
+        turned = np.eye(7)
+        turned[:3, :3] = -mount.rotation
+        step = matmul(turned, found.common.errors[0, 1:])
+        mount = changed(mount, step)
+        if (np.abs(step) < found.common.sigma[0, 1:]).all():
+            break  # it is smaller than what it leaves open
+    if (found.motion.weight[radar.known] <= 0.5).sum() > TUNING.contradicted * radar.known.sum():
+        return None
+    # The error of the scale is none of the mount's.
+    information, before = found.common.information, found.common.prior
+    whole = information + np.diag(before)
+    gradient = matmul(whole, np.append(found.common.errors[0, 0], matmul(turned.T, difference(start, mount))))
+    share = information[1:, :1] / whole[0, 0]
+    own = information[1:, 1:] - matmul(share, information[:1, 1:])
+    pull = gradient[1:] - share[:, 0] * gradient[0]
+    return with_prior(start, prior, matmul(turned, own, turned.T), matmul(turned, pull))
