@@ -4,9 +4,14 @@ It is an unknown of the graph of radar-inertial odometry (`radar.factor_graph`):
 rotation R, moves with R' (v + w x p). The IMU measures how v changes, and gravity. So accelerations show how the radar
 is turned, turns the lever arm, and changes of both the time offset (C. Doer and G. Trommer, Radar Inertial Odometry
 With Online Calibration, ENC 2020). What a straight, steady motion leaves open stays at its prior.
+
+What all directions of an array have in common, a turn of them about its left and up, looks to the IMU like a radar that
+is turned. It may be as large as the error of a direction, and more velocities do not make it smaller.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,17 +32,18 @@ from rover_pipeline.radar.inertial_odometry import at_instants
 from rover_pipeline.radar.tuning import TUNING
 from rover_pipeline.radar.velocity_factors import Measured, likely_time_offset
 
-#: Times of an IMU, f8 (M,), s, by the radar's clock, specific force, m/s2, and angular velocity, rad/s, f8 (M, 3), in the
-#: rig's frame.
+#: Times of an IMU by the radar's clock, f8 (M,), s, specific force, m/s2, and angular velocity, rad/s, f8 (M, 3), in
+#: the rig's frame.
 Recorded = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def calibrate(radar: Measured, recorded: Recorded, imu: Mount) -> MountEstimate:
+def calibrate(radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray) -> MountEstimate:
     """The mount of a radar, or the declared one where the recording shows none that holds where it was not fitted.
 
     Args:
         radar: its velocities, and the declared mount.
         imu: mount of the IMU, which is taken for true.
+        error: f8 (2,), standard deviations of the sines of azimuth and elevation of its points.
     """
     start, count = radar.mount, int(radar.known.sum())
     if not start.known:
@@ -59,7 +65,12 @@ def calibrate(radar: Measured, recorded: Recorded, imu: Mount) -> MountEstimate:
         if found is None:
             return unknown(start, "velocities of a part of it contradict the IMU whatever the mount")
         parts.append(found)
-    return adopt(start, whole, parts[:2], _gain(start, *parts[2:]) + _gain(start, *parts[:1:-1]))
+    found = adopt(start, whole, parts[:2], _gain(start, *parts[2:]) + _gain(start, *parts[:1:-1]))
+    if not found.observed.any():
+        return unknown(start, *(found.remarks or found.proposals()))
+    axes, shared = found.mount.rotation, np.zeros((7, 7))
+    shared[:3, :3] = matmul(axes * [0.0, error[1] ** 2, error[0] ** 2], axes.T)
+    return replace(found, covariance=found.covariance + shared, shared=shared)
 
 
 def _gain(start: Mount, shown: MountEstimate, other: MountEstimate) -> float:
@@ -85,21 +96,22 @@ def fit(radar: Measured, recorded: Recorded, imu: Mount, offset: float) -> Mount
             mount=mount, mount_sigma=np.sqrt(np.diag(prior)[:6]), mount_added=added
         )
         found = at_instants([moved], *recorded, imu, radar.options, IN_MEMORY)
-        if found.common is None:
+        common = found.common
+        if common is None:
             return None
         # From the true to the stated frame of the radar, as a rotation in the rig's frame.
         turned = np.eye(7)
         turned[:3, :3] = -mount.rotation
-        step = matmul(turned, found.common.errors[0, 1:])
+        step = matmul(turned, common.errors[0, 1:])
         mount = changed(mount, step)
-        if (np.abs(step) < found.common.sigma[0, 1:]).all():
+        if (np.abs(step) < common.sigma[0, 1:]).all():
             break  # it is smaller than what it leaves open
     if (found.motion.weight[radar.known] <= 0.5).sum() > TUNING.contradicted * radar.known.sum():
         return None
     # The error of the scale is none of the mount's.
-    information, before = found.common.information, found.common.prior
+    information, before = common.information, common.prior
     whole = information + np.diag(before)
-    gradient = matmul(whole, np.append(found.common.errors[0, 0], matmul(turned.T, difference(start, mount))))
+    gradient = matmul(whole, np.append(common.errors[0, 0], matmul(turned.T, difference(start, mount))))
     share = information[1:, :1] / whole[0, 0]
     own = information[1:, 1:] - matmul(share, information[:1, 1:])
     pull = gradient[1:] - share[:, 0] * gradient[0]

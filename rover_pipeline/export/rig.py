@@ -22,7 +22,7 @@ from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.kinematics import mounts
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.validation.mounts import Shown, shown_mounts
+from rover_pipeline.validation.mounts import Shown, shown_beside_imu, shown_mounts
 
 #: Types of the sensors that have a mount, and what is made of each before. Layout.
 _NEEDS = {
@@ -47,21 +47,27 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
         A line for each sensor.
 
     Raises:
-        RoverError: a recording lacks a lidar, has another rig than the first one, or shows nothing of any sensor.
+        RoverError: a recording lacks a lidar, and a radar beside an IMU, has another rig than the first one, or shows
+            nothing of any sensor.
     """
     _require_place(out)
     traces = list(locate_traces(list(entries), Path.cwd(), None))
     alike: dict[tuple[str, ...], list[str]] = {}
     for trace in traces:
-        if not Rig(trace).of("lidar"):
-            raise FormatError(f"{trace}: has no lidar, beside whose motion mounts are measured; record one on the rig")
-        alike.setdefault(tuple(type for type in _NEEDS if Rig(trace).of(type)), []).append(str(trace))
-    for types, theirs in alike.items():
-        needs = ["_odom/pos", *(each for type in types for each in _NEEDS[type])]
+        lidar, types = "lidar" if Rig(trace).of("lidar") else "", [type for type in _NEEDS if Rig(trace).of(type)]
+        if not lidar and not {"radar", "imu"} <= {*types}:
+            raise FormatError(
+                f"{trace}: has no lidar, and no radar beside an IMU: mounts are measured beside the motion of a lidar, "
+                "and that of a radar beside an IMU; record them on the rig"
+            )
+        alike.setdefault((lidar, *(types if lidar else ["radar"])), []).append(str(trace))
+    for (lidar, *types), theirs in alike.items():
+        beside = ["_odom/pos", *(each for type in types for each in _NEEDS[type])]
+        needs = beside if lidar else ["_radar_velocity/vel", "_radar_odom/pos"]
         make_needed(theirs, needs, types, cores=cores, lost="calibrate rig: nothing was calibrated")
     shown: dict[str, list[tuple[Path, Shown]]] = {}
     for trace in traces:
-        for each in shown_mounts(trace, cores):
+        for each in shown_mounts(trace, cores) if Rig(trace).of("lidar") else shown_beside_imu(trace):
             shown.setdefault(each.sensor, []).append((trace, each))
     if not shown:
         raise FormatError(

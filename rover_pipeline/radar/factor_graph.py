@@ -83,8 +83,8 @@ class Common(NamedTuple):
     """Errors of K radars that are the same in all of their frames.
 
     Attributes:
-        errors: f8 (K, 8), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, what is to
-            be added to its lever arm in the body frame, m, and to its instants, s. Those that are no unknowns are 0.
+        errors: f8 (K, 8), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, what is
+            to be added to its lever arm in the body frame, m, and to its instants, s. Those that are no unknowns are 0.
         sigma: f8 (K, 8), standard deviations of their estimates if the errors are of the size that was assumed.
         is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
         birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).

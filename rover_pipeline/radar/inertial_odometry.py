@@ -66,9 +66,9 @@ def radar_odom(
     mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
-    recorded, in_g = measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
+    motion, in_g = measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
     memory = recording.memory()
-    times, acc, avel = recorded[0], *map(memory.hold, recorded[1:])
+    times, acc, avel = motion[0], *map(memory.hold, motion[1:])
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -327,7 +327,9 @@ def at_instants(
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
     step = np.minimum(imu.longest, imu.seconds)
     imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    swings: list[np.ndarray | None] = [swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars]
+    swings: list[np.ndarray | None] = [
+        swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars
+    ]
     if not others and radars[0].mount_sigma is None:
         swings = [None]
     factors = [

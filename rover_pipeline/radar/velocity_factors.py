@@ -30,7 +30,7 @@ class Measured(NamedTuple):
         mount: of the radar.
         options: what they were made with.
         time_offset: what was added to its times, s, because they seem to be wrong.
-        mount_sigma: f8 (6,), prior standard deviations of a mount that is wanted, of its rotation, rad, and lever arm, m;
+        mount_sigma: f8 (6,), prior standard deviations of a mount that is wanted, rotation, rad, and lever arm, m;
             None = the mount is known. mount_added: f8 (6,), what has been added of these errors: see `Common.errors`.
     """
 

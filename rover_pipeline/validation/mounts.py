@@ -70,17 +70,24 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     Raises:
         FormatError: a result is damaged, or `_odom` has no valid pose.
     """
-    rig = Rig(trace)
     if not (trace / "_odom" / META).is_file():
-        if not rig.of("lidar") and (trace / "_radar_odom" / META).is_file():
-            yield from filter(None, (_beside_imu(trace, radar) for radar in rig.of("radar")))
         return
-    trajectory = read_trajectory(trace, PosesSection().max_gap)
+    trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
     with closing(Processes(min(cores, len(sensors)))) as processes:
         for found in [processes.begin(partial(_shown, trace, trajectory), each) for each in sensors]:
             if (shown := found()) is not None:
                 yield shown
+
+
+def shown_beside_imu(trace: Path) -> Iterator[Shown]:
+    """What a recording without a lidar shows of each radar beside its IMU; a quarter of its length of work.
+
+    Raises:
+        FormatError: a result is damaged.
+    """
+    if (trace / "_radar_odom" / META).is_file():
+        yield from filter(None, (_beside_imu(trace, radar) for radar in Rig(trace).of("radar")))
 
 
 def _shown(trace: Path, trajectory: Trajectory, of: tuple[str, str]) -> Shown | None:
@@ -100,10 +107,7 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     read = whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
     if len(read[TS]) < 2:
         return None
-    options = made_with(trace, result)
-    section = VelocitySection.parse(
-        {key: options[key] for key in VelocitySection.model_fields if key in options}, "radar.velocity"
-    )
+    section = _velocity_section(trace, sensor)
     texts = [read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
     frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
@@ -121,9 +125,16 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     return calibrate(echoes, trajectory, declared), {}
 
 
+def _velocity_section(trace: Path, sensor: str) -> VelocitySection:
+    """What velocities of a radar were made with."""
+    options = made_with(trace, f"_{sensor}_velocity")
+    chosen = {key: options[key] for key in VelocitySection.model_fields if key in options}
+    return VelocitySection.parse(chosen, "radar.velocity")
+
+
 def _beside_imu(trace: Path, sensor: str) -> Shown | None:
     """What velocities of a radar show of its mount beside the IMU that `_radar_odom` was made with."""
-    if not (trace / f"_{sensor}_velocity" / META).is_file():
+    if not all((trace / f"_{sensor}_{each}" / META).is_file() for each in ("points", "velocity")):
         return None
     made = RadarOdometryOptions.parse(made_with(trace, "_radar_odom"), "radar_odometry")
     imu = str(_section(read_provenance(trace / "_radar_odom") or {}, "sensors").get("imu", "imu"))
@@ -141,7 +152,15 @@ def _beside_imu(trace: Path, sensor: str) -> Shown | None:
     vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
     vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
     radar = Measured(ts + middle, vel, cov, declared, options)
-    return Shown(sensor, "radar", declared, inertial_mount.calibrate(radar, recorded, mount), {})
+    points, section = (
+        whole_sensor(trace / f"_{sensor}_points", "certain", "deviation"),
+        _velocity_section(trace, sensor),
+    )
+    error = points["deviation"][points["certain"] != 0].astype("f8")
+    error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
+    typical = np.median(error, axis=0) if len(error) else np.zeros(2)
+    estimate = inertial_mount.calibrate(radar, recorded, mount, typical)
+    return Shown(sensor, "radar", declared, estimate, {})
 
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:

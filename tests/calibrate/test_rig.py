@@ -108,8 +108,8 @@ def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebo
     assert Config.parse({"rig": str(tmp_path / "rig.yaml")}).rig.radar is not None
 
 
-def test_without_a_lidar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("radar", "imu"):
+def test_without_a_lidar_and_a_radar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("camera", "imu"):
         (tmp_path / "hand" / name).mkdir(parents=True)
         (tmp_path / "hand" / name / "meta.json").write_text("{}")
     assert main(["calibrate", "rig", str(tmp_path / "hand"), "-o", str(tmp_path / "rig.yaml")]) == 1
