@@ -106,7 +106,7 @@ def fit(radar: Measured, recorded: Recorded, imu: Mount, offset: float) -> Mount
         mount = changed(mount, step)
         if (np.abs(step) < common.sigma[0, 1:]).all():
             break  # it is smaller than what it leaves open
-    if (found.motion.weight[radar.known] <= 0.5).sum() > TUNING.contradicted * radar.known.sum():
+    if common is None or (found.motion.weight[radar.known] <= 0.5).sum() > TUNING.contradicted * radar.known.sum():
         return None
     # The error of the scale is none of the mount's.
     information, before = common.information, common.prior
