@@ -31,7 +31,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 30,
     "odometry": 70,
-    "radar": 35,
+    "radar": 34,
     "report": 8,
     "sync": 1,
     "validation": 7,

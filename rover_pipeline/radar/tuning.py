@@ -99,8 +99,6 @@ class Tuning:
     #: elevations that are smaller than they look).
     scale_error: float = 0.012
     scale_error_level: float = 0.03
-    #: Maximum distance of velocities from whole bins, in bins, of rounded ones. Measured ones lie anywhere.
-    rounded: float = 1e-3
 
     # --- Radar-inertial odometry (`inertial_odometry`), by hand ---
     #: Random walk of the gyroscope's bias, standard deviation after a second, rad/s. MEMS sensors that warm up.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
@@ -158,6 +159,7 @@ def _rounding(doppler: np.ndarray, bin_mps: float) -> float:
     if not bin_mps:
         return 0.0
     number = np.round(doppler / bin_mps)
-    if np.abs(doppler / bin_mps - number).max(initial=0.0) > TUNING.rounded:
+    # A measured velocity lies anywhere: it is so near to a whole bin with the probability of a false alarm.
+    if np.abs(doppler / bin_mps - number).max(initial=0.0) > FALSE_ALARM / 2:
         return 0.0
     return bin_mps**2 / 12 * len(number) / max(len(np.unique(number)), 1)
