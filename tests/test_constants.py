@@ -34,7 +34,7 @@ TUNED: dict[str, int] = {
     "radar": 34,
     "report": 8,
     "sync": 1,
-    "validation": 7,
+    "validation": 6,
     "workflow": 1,
 }
 #: The number of all numbers at the level of a module by room.

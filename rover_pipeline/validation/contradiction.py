@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
+from rover_pipeline.kinematics.mounts import UNKNOWN_SIGMA
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul, solve
@@ -70,7 +71,9 @@ def contradictions(
     first, last = pairs = np.append(first, 0 * since), np.append(last, since)
     lengths = [np.linalg.norm(each.pos[last] - each.pos[first], axis=1) for each in (poses, wanted)]
     spread = _spread(poses, cov, pairs)
-    more = _ROUNDING + (not placed) * TUNING.arm_m**2 * np.sum((poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2))
+    more = _ROUNDING + (not placed) * UNKNOWN_SIGMA[3] ** 2 * np.sum(
+        (poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2)
+    )
     if stated is None:
         more += (accuracy.WRONG_M + accuracy.WRONG_SHARE * lengths[1]) ** 2
     else:

@@ -16,8 +16,6 @@ class Tuning:
     # --- Contradictions (`contradiction`) ---
     #: Probability of a false alarm, of a contradiction and of the choice of the one that is wrong.
     false_alarm: float = 1e-6
-    #: Distance from the lidar of a body whose place on the rig is not known, m.
-    arm_m: float = 1.0
     #: Acceleration that no rig has for a second, m/s2, above which a reference is wrong.
     impossible: float = 20.0
 
