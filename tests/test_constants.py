@@ -23,7 +23,7 @@ TUNED: dict[str, int] = {
     "draw": 5,
     "engine": 1,
     "export": 8,
-    "importers": 13,
+    "importers": 12,
     "imu": 18,
     "kinematics": 3,
     "lidar": 3,

@@ -21,7 +21,7 @@ class Tuning:
     #: a sweep takes no longer than the interval, but for jitter.
     max_sweep: float = 1.5
     #: Maximum share of stamps that repeat or come late, against headers that do not hold the time of measurement, and
-    #: of a sweep that is lost, against sweeps with a hole that are taken for whole ones.
+    #: of a sweep that is lost or lacks at an end, against sweeps with a hole that are taken for whole ones.
     max_odd: float = 0.01
     #: A message that was recorded this many messages of its topic too late is still put in order.
     max_late: int = 64
@@ -50,10 +50,6 @@ class Tuning:
     every_decoded: int = 8
     #: Quality of the JPEGs that pictures of other encodings become, against visible losses.
     jpeg_quality: int = 95
-
-    # --- Velodyne ---
-    #: Azimuth that a whole sweep may lack at its ends, hundredths of a degree.
-    max_lacking: int = 300
 
 
 TUNING = Tuning()

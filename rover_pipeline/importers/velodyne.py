@@ -116,7 +116,7 @@ class SweepBuilder:
         if self._packets:
             yield from self._decode()
         if self._parts:
-            yield self._sweep(whole=self._last_azimuth > TURN - TUNING.max_lacking)
+            yield self._sweep(whole=self._last_azimuth > TURN * (1 - TUNING.max_odd))
 
     def _decode(self) -> Iterator[Sweep]:
         packets = np.stack(self._packets)
@@ -162,7 +162,7 @@ class SweepBuilder:
         xyz, intensity, ring, times, azimuth, came = (
             np.concatenate([part[i] for part in self._parts]) for i in range(len(self._parts[0]))
         )
-        began = self._sweeps > 0 or azimuth.min() < TUNING.max_lacking
+        began = self._sweeps > 0 or azimuth.min() < TURN * TUNING.max_odd
         duration = max(float(times.max() - times.min()), 1.0)
         valid = whole and began and self._missing_us <= TUNING.max_odd * duration
         self._parts, self._missing_us = [], 0.0
