@@ -39,6 +39,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_difference,
     noise_scale,
     packed,
+    range_noise,
     weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, Nuisance, PointErrors
@@ -120,6 +121,11 @@ class Batch(NamedTuple):
         turn = exp(angle)
         return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
+    @property
+    def shown(self) -> PointErrors:
+        """What its fits show of the errors of points, beside the nuisance parameters that it began with."""
+        return PointErrors(self.errors.nuisance, correlations(self.fits), range_noise(self.fits), self.others)
+
     def add_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> None:
         """Add angular rates to its equations, each less the bias that it has in its span of time, s."""
         for start, stop in spans:
@@ -132,7 +138,7 @@ class Batch(NamedTuple):
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it says about the errors of points."""
         trajectory, nuisance = self.system.solve(self.noise)
-        return trajectory, PointErrors(nuisance, correlations(self.fits), self.others)
+        return trajectory, self.shown._replace(nuisance=nuisance)
 
 
 class Refined(NamedTuple):
@@ -206,15 +212,16 @@ def _refine_main(
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges, None)
-    if passes and weakly_constrained(first.information):
-        reader = replace(reader, density=2)  # twice as many points, because each one says little
-        first = _at_once(reader, trajectory, ranges, None)
+    if passes:
+        if weakly_constrained(first.information):
+            reader = replace(reader, density=2)  # twice as many points, because each one says little
+        first = _at_once(reader, trajectory, ranges, first.shown)  # now that the errors of points are known
     if not passes or not spans:
         found = [first]
         del first
         dropped = "odometry.passes allows no further pass" if spans else ""
         return reader, _repeated(reader, found, ranges, passes), dropped
-    start, fits, found = first.trajectory, first.fits, [first]
+    start, fits, shown, found = first.trajectory, first.fits, first.shown, [first]
     del first
     best, used = _with_gyro(reader, found, ranges, (imu, spans))
     dropped = "" if used else "points that were left out fit better without it"
@@ -225,7 +232,7 @@ def _refine_main(
     batch = _repeated(reader, found, ranges, passes - 1, (imu, spans) if used else None, before)
     # The first of many passes may lead away for a moment: it is their end that is compared with the beginning.
     if doubtful and is_worse(fits, batch.fits):
-        first = _at_once(reader, start, ranges, None)
+        first = _at_once(reader, start, ranges, shown)
         done, refused = [Pass(start, *first.refined())], Pass(batch.trajectory, *batch.refined())
         kept = _as_settled(first, reader.times, done, MAX_REMAINING, refused)
         return reader, kept, dropped or "points that were left out fit the first trajectory better"

@@ -144,6 +144,7 @@ def odom(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
+        "range_noise": round(min(batch.errors.noise, options.range_noise), 5),
         "depth": batch.errors.depth.round(2).tolist(),
         "beams": batch.beams(),
         "correlation": np.round(batch.errors.common, 3).tolist(),

@@ -11,8 +11,8 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.registration.cross_validation import evaluate
-from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap

@@ -17,11 +17,8 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_terms import GATE, NO_ERRORS, PointErrors, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import (
-    GATE,
-    SCALE,
-    THICK,
     match_points,
     matched_equations,
     pose_equations,
@@ -69,6 +66,7 @@ class SweepFit(NamedTuple):
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
             surface; see `point_terms.Statistics`.
+        range_variance: variance of a range, m2, as thin planes show it; see `point_terms.Statistics`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         nis: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
@@ -87,6 +85,7 @@ class SweepFit(NamedTuple):
     large: np.ndarray = np.zeros((6, 6))
     common: tuple[float, float] = (0.0, 0.0)
     mean_cost: float = 0.0
+    range_variance: float = np.inf
 
 
 _OPEN = float("nan")
@@ -165,9 +164,9 @@ def evaluate(
     poses = trajectory.poses(trajectory.locate(sweep.times))
     poses = other.on_rig(*poses, sweep.times) if other else poses
     depth = errors.depth if errors.depth.any() else np.zeros(0)
-    weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
+    weights = errors.weights(options, depth)
     matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
-    total, inliers, squared_distances, _, normalised, *_ = statistics
+    total, inliers, squared_distances, _, normalised, of_noise, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     move = _move(matrix.sum(0), right.sum(0))
@@ -177,6 +176,7 @@ def evaluate(
         cost=_cost(statistics, statistics.balanced),
         mean_cost=_cost(statistics, statistics.cut_off),
         noise=normalised / max(inliers, 1),
+        range_variance=of_noise[0] / of_noise[1] if inliers else np.inf,
         shift=float(np.linalg.norm(move[:3], axis=0)),
         nis=float(matmul(right.sum(0), move)) / len(move),
     )
@@ -330,6 +330,11 @@ def noise_scale(fits: Sequence[SweepFit]) -> float:
     """
     noise = [fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
     return float(np.median(noise)) if noise else 1.0
+
+
+def range_noise(fits: Sequence[SweepFit]) -> float:
+    """Standard deviation of a range, m, as thin planes show it: the median of the sweeps; infinite if none does."""
+    return float(np.sqrt(np.median([fit.range_variance for fit in fits if np.isfinite(fit.noise)] or [np.inf])))
 
 
 def correlations(fits: Sequence[SweepFit]) -> tuple[float, float]:

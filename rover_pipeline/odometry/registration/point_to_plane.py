@@ -12,6 +12,7 @@ from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.registration.point_terms import (
     DEPTH,
     ELEVATION,
+    THICK,
     Nuisance,
     PointWeights,
     Statistics,
@@ -28,15 +29,7 @@ from rover_pipeline.odometry.surfel_voxels import (
     surfel_key,
 )
 
-#: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
-SCALE = 2.0
-#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Those that are
-#: farther, in standard deviations, say nothing about the noise. Tuned: by hand.
-THICK = 3.0
 _CUT_OFF = THICK * THICK
-#: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
-#: bad as a point without a plane. Tuned: by hand.
-GATE = 0.05
 
 
 class Matches(NamedTuple):
@@ -308,6 +301,7 @@ def matched_equations(
     """The same as `pose_equations` for points whose planes are known."""
     matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
     squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
+    of_noise, precision = 0.0, 0.0
     gate, _, scale, stride, _, _, depth, common, tilt = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
@@ -324,7 +318,10 @@ def matched_equations(
         squared = min(distance * distance, gate * gate)
         cut_off += squared
         balanced += squared / parts[int(sums[plane, 3]), 0]
-        normalised += min(distance * distance / variance, _CUT_OFF)
+        relative = min(distance * distance / variance, _CUT_OFF)
+        normalised += relative
+        of_noise += relative / variance
+        precision += 1 / (variance * variance)
         nx, ny, nz = planes[plane, 3], planes[plane, 4], planes[plane, 5]
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u, v, w = _into_lidar(rot[c], nx, ny, nz)
@@ -354,7 +351,8 @@ def matched_equations(
                 matrix[c, b, a] = matrix[c, a, b]
     inliers, pairs = float(len(values)), (fit[1], fit[2], fit[3], fit[4])
     balanced = inliers * balanced / max(float(len(parts)), 1.0)
-    statistics = Statistics(fit[0], inliers, squared_distances, cut_off, normalised, balanced, pairs)
+    sums = of_noise, precision
+    statistics = Statistics(fit[0], inliers, squared_distances, cut_off, normalised, sums, balanced, pairs)
     return matrix, right, statistics, Nuisance(cross, information, wanted)
 
 
