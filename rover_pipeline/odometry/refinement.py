@@ -17,6 +17,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.batch_pass import BatchPass
+from rover_pipeline.odometry.clouds import BLOCK
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.other_lidars import MountFit, OtherLidar, estimate_mount
@@ -211,17 +212,19 @@ def _refine_main(
     # A single sweep makes its own map, and has nobody to agree with.
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
-    first = _at_once(reader, trajectory, ranges, None)
-    if passes:
-        if weakly_constrained(first.information):
-            reader = replace(reader, density=2)  # twice as many points, because each one says little
-        first = _at_once(reader, trajectory, ranges, first.shown)  # now that the errors of points are known
+    # A few sweeps of each segment show how large the errors of points are.
+    few = [(start, min(start + BLOCK, stop)) for start, stop in ranges]
+    shown = _at_once(reader, trajectory, few, None).shown if passes else None
+    first = _at_once(reader, trajectory, ranges, shown)
+    if passes and weakly_constrained(first.information):
+        reader = replace(reader, density=2)  # twice as many points, because each one says little
+        first = _at_once(reader, trajectory, ranges, first.shown)
     if not passes or not spans:
         found = [first]
         del first
         dropped = "odometry.passes allows no further pass" if spans else ""
         return reader, _repeated(reader, found, ranges, passes), dropped
-    start, fits, shown, found = first.trajectory, first.fits, first.shown, [first]
+    start, fits, found = first.trajectory, first.fits, [first]
     del first
     best, used = _with_gyro(reader, found, ranges, (imu, spans))
     dropped = "" if used else "points that were left out fit better without it"

@@ -351,8 +351,10 @@ def matched_equations(
                 matrix[c, b, a] = matrix[c, a, b]
     inliers, pairs = float(len(values)), (fit[1], fit[2], fit[3], fit[4])
     balanced = inliers * balanced / max(float(len(parts)), 1.0)
-    sums = of_noise, precision
-    statistics = Statistics(fit[0], inliers, squared_distances, cut_off, normalised, sums, balanced, pairs)
+    variance_of_ranges = of_noise, precision
+    statistics = Statistics(
+        fit[0], inliers, squared_distances, cut_off, normalised, variance_of_ranges, balanced, pairs
+    )
     return matrix, right, statistics, Nuisance(cross, information, wanted)
 
 
