@@ -21,7 +21,6 @@ from rover_pipeline.odometry.registration.point_terms import GATE, NO_ERRORS, Po
 from rover_pipeline.odometry.registration.point_to_plane import (
     match_points,
     matched_equations,
-    pose_equations,
     single_bodies,
 )
 from rover_pipeline.odometry.registration.transforms import transform_rays
@@ -71,8 +70,9 @@ class SweepFit(NamedTuple):
         nis: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
             part, in the lidar frame, m and rad; see `_unmodelled_motion`.
-        large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
-            rotation in the lidar frame (1/rad2).
+        information: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions
+            of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
+        large: f8 (6, 6), the same, of large planes alone, without those that a single body may be.
     """
 
     inliers: float
@@ -82,6 +82,7 @@ class SweepFit(NamedTuple):
     shift: float
     nis: float
     motion: np.ndarray = np.zeros((2, 6, 6))
+    information: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
     common: tuple[float, float] = (0.0, 0.0)
     mean_cost: float = 0.0
@@ -94,8 +95,9 @@ NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
 
 def packed(fits: Sequence[SweepFit]) -> list[SweepFit]:
     """The same fits, whose arrays are parts of two: many small ones take twice the memory."""
-    motions, large = np.array([fit.motion for fit in fits]), np.array([fit.large for fit in fits])
-    return [fit._replace(motion=motions[n], large=large[n]) for n, fit in enumerate(fits)]
+    names = "motion", "information", "large"
+    together = [np.array([getattr(fit, name) for fit in fits]) for name in names]
+    return [fit._replace(**dict(zip(names, arrays, strict=True))) for fit, *arrays in zip(fits, *together, strict=True)]
 
 
 @dataclass
@@ -159,13 +161,15 @@ def evaluate(
     Args:
         errors: of the points, as far as they are known.
         other: the lidar that the sweep is of; None = the one whose trajectory it is.
-        brief: leave out what takes most of the time, and what trajectories are not compared by: `motion` and `large`.
+        brief: leave out what takes most of the time, and what trajectories are not compared by: `common` and the
+            matrices.
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     poses = other.on_rig(*poses, sweep.times) if other else poses
     depth = errors.depth if errors.depth.any() else np.zeros(0)
     weights = errors.weights(options, depth)
-    matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
+    matches = match_points(*sweep.evaluated, *poses, others.tables, weights)
+    matrix, right, statistics, _ = matched_equations(*sweep.evaluated, poses[1], matches, weights)
     total, inliers, squared_distances, _, normalised, of_noise, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
@@ -188,11 +192,14 @@ def evaluate(
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
+    tilted = weights._replace(depth=np.zeros(0), tilt=_TILT)
+    left = matched_equations(*sweep.evaluated, poses[1], matches, tilted)[0]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    planes = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
+    planes = tilted._replace(extent=_WIDE)
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
     large = share * _without_single_bodies(sweep, poses, others.large, planes)
-    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), large=large)
+    information = np.stack([matrix.sum(0), left.sum(0)])
+    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), information=information, large=large)
 
 
 def _cost(fit: Statistics, squares: float) -> float:
