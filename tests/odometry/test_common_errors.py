@@ -11,7 +11,7 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import without_tilt
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
-from rover_pipeline.odometry.registration.cross_validation import evaluate
+from rover_pipeline.odometry.registration.cross_validation import evaluate, smallest_eigenvalue
 from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
@@ -149,7 +149,7 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
     assert fit.large[1, 1] > 0.005**-2
-    assert fit.large[0, 0] < 0.05**-2
+    assert smallest_eigenvalue(fit.large) == 0.0
 
 
 @pytest.mark.parametrize("fenced", [False, True])

@@ -38,10 +38,10 @@ BLOCK, BLOCKS = 5, 4
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
 _WIDE = 0.22
-#: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is 1
-#: / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
+#: Variance of the direction of a plane, relative to that by independent points. In simulated scenes planes of two
+#: halves have 1; those of two real drives have 1.3 to 2, and thick ones 3, because errors of single beams are no noise.
 #: Noise: two real drives.
-_TILT = 0.13
+_TILT = 2.0
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.

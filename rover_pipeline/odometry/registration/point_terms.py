@@ -32,8 +32,8 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
-            with a wrong direction seem to say about a motion along them is taken away from the matrices (errors in
+        tilt: variance of the direction of a plane, relative to that by independent points. What planes with a wrong
+            direction seem to say about a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
     """
 

@@ -19,6 +19,7 @@ from rover_pipeline.odometry.registration.point_terms import (
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import (
+    DIRECTION,
     EXTENT,
     FACING,
     IS_PLANE,
@@ -39,7 +40,7 @@ class Matches(NamedTuple):
         number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
         values: f8 (I, 4), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; and
             the distance relative to its deviation, positive behind the plane.
-        planes: f8 (P, 11), those planes, see `surfel_voxels.PLANE`.
+        planes: f8 (P, 12), those planes, see `surfel_voxels.PLANE`.
         sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
             these, and number of the part of a surface that it is of.
         parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
@@ -329,7 +330,7 @@ def matched_equations(
         weight = _weight_of(matches, i, scale, stride, common)
         _add_row(weight, distance, j, matrix, right, c)
         if tilt > 0:
-            false = -weight * tilt * variance / planes[plane, EXTENT] ** 2
+            false = -weight * tilt * planes[plane, DIRECTION]
             for k in range(3):
                 _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
             _add_row(-false, 0.0, j, matrix, right, c)
