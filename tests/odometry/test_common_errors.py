@@ -149,7 +149,7 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
     assert fit.large[1, 1] > 0.005**-2
-    assert smallest_eigenvalue(fit.large) == 0.0
+    assert smallest_eigenvalue(fit.large) < (2 * OdometryOptions().max_error) ** -2
 
 
 @pytest.mark.parametrize("fenced", [False, True])
