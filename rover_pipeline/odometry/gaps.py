@@ -15,7 +15,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.registration.map_alignment import align
-from rover_pipeline.odometry.registration.point_to_plane import GATE
+from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 

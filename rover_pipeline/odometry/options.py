@@ -43,7 +43,11 @@ class OdometrySection(Options):
     voxels: tuple[float, ...] = Field(
         (0.25, 0.5, 1.0, 2.0), description="Edges of the voxels that planes are fitted in, finest first, m."
     )
-    range_noise: float = Field(0.01, gt=0, description="Standard deviation of a range, m.")
+    range_noise: float = Field(
+        0.01,
+        gt=0,
+        description="Standard deviation of a range, m. Where thin planes show a smaller one, that is taken.",
+    )
     knots: float = Field(0.05, gt=0, description="Time between the knots of the trajectory's spline, s.")
     jerk: float = Field(
         30.0,

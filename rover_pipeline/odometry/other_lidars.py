@@ -24,8 +24,8 @@ from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.batch import build_map
-from rover_pipeline.odometry.registration.point_terms import ELEVATION, Nuisance, PointWeights
-from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_terms import ELEVATION, GATE, SCALE, THICK, Nuisance, PointWeights
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory

@@ -78,13 +78,7 @@ class Quality(NamedTuple):
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         error = np.hypot(error, disagreement)
-        # Rotations of the lidar frame become those of the world, in which sweeps are averaged.
-        into_world = np.tile(np.eye(6), (len(fits), 1, 1))
-        into_world[:, 3:, 3:] = rot
-        large = np.array([fit.large for fit in fits]) / batch.noise
-        large[~np.isfinite(inliers)] = np.nan
-        large = matmul(into_world, large, np.swapaxes(into_world, 1, 2)).reshape(-1, 36)
-        means = np.stack([_within(each, ts) for each in large.T], axis=1).reshape(-1, 6, 6)
+        means = _mean_information(np.array([fit.large for fit in fits]) / batch.noise, inliers, rot, ts)
         structure = np.array([smallest_eigenvalue(matrix) for matrix in means])
         structure[~np.isfinite(inliers)] = np.nan
         noise = np.array([fit.noise for fit in fits])
@@ -241,6 +235,48 @@ def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.
     first, last = _window(ts, seconds)
     means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
     return means
+
+
+def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Means of matrices of sweeps over a second, f8 (frame, 6, 6), of a displacement and a rotation in the world.
+
+    Args:
+        matrices: f8 (frame, 6, 6), of a displacement in the world and of a rotation in the lidar frame.
+        inliers: f8 (frame,), NaN where no sweep was used; rot: f8 (frame, 3, 3); ts: f8 (frame,), seconds.
+    """
+    into_world = np.tile(np.eye(6), (len(ts), 1, 1))
+    into_world[:, 3:, 3:] = rot
+    turned = matmul(into_world, matrices, np.swapaxes(into_world, 1, 2)).reshape(-1, 36)
+    turned[~np.isfinite(inliers)] = np.nan
+    return np.stack([_within(each, ts) for each in turned.T], axis=1).reshape(-1, 6, 6)
+
+
+def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Covariances of poses without the information that wrong directions of planes seem to give, f8 (frame, 6, 6).
+
+    The direction of a plane has an error. Over a field it makes thousands of planes that lean a little to all sides,
+    and these seem to hold a rig that nothing holds. On roads such planes give a tenth of the information along the way.
+    Where a share of the information is not there, the variance is larger by it; see `PointWeights.tilt`.
+
+    Args:
+        cov: f8 (frame, 6, 6), in the lidar frame; fits: of the frames.
+        rot: f8 (frame, 3, 3), of the lidar in the world; ts: f8 (frame,), seconds.
+    """
+    inliers = np.array([fit.inliers for fit in fits])
+    seeming, known = (
+        _mean_information(np.array([fit.information[number] for fit in fits]), inliers, rot, ts) for number in range(2)
+    )
+    into_world = np.zeros((len(ts), 6, 6))
+    into_world[:, :3, :3] = into_world[:, 3:, 3:] = rot
+    # In directions that are independent, in which the seeming information is 1.
+    root = cholesky(seeming + np.eye(6))
+    inverse = inv(root)
+    left, vectors = eigh(matmul(inverse, known + np.eye(6), np.swapaxes(inverse, 1, 2)))
+    wider = vectors * np.maximum(left, np.finfo("f4").eps)[:, None] ** -0.5
+    moved = matmul(np.swapaxes(inverse, 1, 2), wider, np.swapaxes(vectors, 1, 2), np.swapaxes(root, 1, 2))
+    moved = matmul(np.swapaxes(into_world, 1, 2), moved, into_world)
+    without: np.ndarray = matmul(moved, cov, np.swapaxes(moved, 1, 2))
+    return without
 
 
 def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.batch_pass import BatchPass
+from rover_pipeline.odometry.clouds import BLOCK
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.other_lidars import MountFit, OtherLidar, estimate_mount
@@ -39,6 +40,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_difference,
     noise_scale,
     packed,
+    range_noise,
     weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, Nuisance, PointErrors
@@ -120,6 +122,11 @@ class Batch(NamedTuple):
         turn = exp(angle)
         return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
+    @property
+    def shown(self) -> PointErrors:
+        """What its fits show of the errors of points, beside the nuisance parameters that it began with."""
+        return PointErrors(self.errors.nuisance, correlations(self.fits), range_noise(self.fits), self.others)
+
     def add_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> None:
         """Add angular rates to its equations, each less the bias that it has in its span of time, s."""
         for start, stop in spans:
@@ -132,7 +139,7 @@ class Batch(NamedTuple):
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it says about the errors of points."""
         trajectory, nuisance = self.system.solve(self.noise)
-        return trajectory, PointErrors(nuisance, correlations(self.fits), self.others)
+        return trajectory, self.shown._replace(nuisance=nuisance)
 
 
 class Refined(NamedTuple):
@@ -205,10 +212,13 @@ def _refine_main(
     # A single sweep makes its own map, and has nobody to agree with.
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
-    first = _at_once(reader, trajectory, ranges, None)
+    # A few sweeps of each segment show how large the errors of points are.
+    few = [(start, min(start + BLOCK, stop)) for start, stop in ranges]
+    shown = _at_once(reader, trajectory, few, None).shown if passes else None
+    first = _at_once(reader, trajectory, ranges, shown)
     if passes and weakly_constrained(first.information):
         reader = replace(reader, density=2)  # twice as many points, because each one says little
-        first = _at_once(reader, trajectory, ranges, None)
+        first = _at_once(reader, trajectory, ranges, first.shown)
     if not passes or not spans:
         found = [first]
         del first
@@ -225,7 +235,7 @@ def _refine_main(
     batch = _repeated(reader, found, ranges, passes - 1, (imu, spans) if used else None, before)
     # The first of many passes may lead away for a moment: it is their end that is compared with the beginning.
     if doubtful and is_worse(fits, batch.fits):
-        first = _at_once(reader, start, ranges, None)
+        first = _at_once(reader, start, ranges, shown)
         done, refused = [Pass(start, *first.refined())], Pass(batch.trajectory, *batch.refined())
         kept = _as_settled(first, reader.times, done, MAX_REMAINING, refused)
         return reader, kept, dropped or "points that were left out fit the first trajectory better"

@@ -37,7 +37,15 @@ from rover_pipeline.odometry.inertial import (
 )
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.other_lidars import other_lidars
-from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, largest_part, trusted, unconnected
+from rover_pipeline.odometry.quality import (
+    Quality,
+    Refusal,
+    as_measured,
+    largest_part,
+    trusted,
+    unconnected,
+    without_tilt,
+)
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
@@ -133,7 +141,8 @@ def odom(
     batch, left_out = refined.batch, {**left_out, **refined.left_out}
     if refined.dropped:
         imu = imu.without(refined.dropped, chosen)
-    state, cov = batch.states(times), batch.covariances(times)
+    state = batch.states(times)
+    cov = without_tilt(batch.covariances(times), batch.fits, state.rot, times)
     quality = Quality.of(batch, cov, state.rot, times)
     cov = as_measured(cov, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
@@ -144,6 +153,7 @@ def odom(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
+        "range_noise": round(min(batch.errors.noise, options.range_noise), 5),
         "depth": batch.errors.depth.round(2).tolist(),
         "beams": batch.beams(),
         "correlation": np.round(batch.errors.common, 3).tolist(),

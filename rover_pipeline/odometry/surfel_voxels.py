@@ -20,8 +20,9 @@ COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
-#: normal; and how far it moves along the normal if all beams are raised, m/rad. Layout.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, PLANE = 3, 6, 7, 8, 9, 10, 11
+#: normal; how far it moves along the normal if all beams are raised, m/rad; and the variance of its direction if its
+#: points are independent, rad2. Layout.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, PLANE = 3, 6, 7, 8, 9, 10, 11, 12
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels. Tuned: by hand.
 _OFFSET = 0.371
@@ -44,7 +45,7 @@ class VoxelArrays(NamedTuple):
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
         sums: f8 (row, 19).
-        planes: f8 (row, 11).
+        planes: f8 (row, 12).
     """
 
     slots: np.ndarray
@@ -248,4 +249,5 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[3], plane[4], plane[5] = x1, y1, z1
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
     plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n
+    plane[DIRECTION] = max(smallest, 0.0) / (n * middle)
     plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n

@@ -8,11 +8,12 @@ import pytest
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.quality import without_tilt
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
-from rover_pipeline.odometry.registration.cross_validation import evaluate
-from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.cross_validation import evaluate, smallest_eigenvalue
+from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -148,4 +149,28 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
     assert fit.large[1, 1] > 0.005**-2
-    assert fit.large[0, 0] < 0.05**-2
+    assert smallest_eigenvalue(fit.large) < (2 * OdometryOptions().max_error) ** -2
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_wrong_directions_of_planes_hold_no_rig_over_a_field(fenced: bool) -> None:
+    """The ground says nothing of a motion along it, nor of a turn about the vertical, as soon as it has noise."""
+    rng, surfels = np.random.default_rng(7), SurfelMap((0.25, 0.5, 1.0))
+
+    def scene() -> np.ndarray:
+        points = np.stack([*rng.uniform(-6, 6, (2, 6000)), np.full(6000, -1.27)], -1)
+        if fenced:
+            points = np.concatenate([points, [1, 1, 0] * points[:1500], [1, 1, 0] * points[:1500]])
+            points[6000:7500, 0], points[7500:, 1] = 6.1, -6.1
+            points[6000:, 2] = rng.uniform(-1, 2, 3000)
+        return (points + NOISE * rng.standard_normal(points.shape)).astype("f4")
+
+    for _ in range(3):
+        surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    cov = without_tilt(1e-6 * np.eye(6)[None], [fit], np.eye(3)[None], np.zeros(1))[0]
+    deviations = np.sqrt(np.diagonal(cov))
+    across, along = deviations[[2, 3, 4]], deviations[[0, 1, 5]]
+    assert (across < (1.05e-3 if fenced else 0.01 * along.min())).all()
+    assert (along < 1.05e-3).all() if fenced else (along > 1.0).all()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.format.provenance import PROVENANCE
-from rover_pipeline.odometry.registration.point_terms import DEPTH, PointWeights
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_terms import DEPTH, SCALE, THICK, PointWeights
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfels import SurfelMap
 from tests.odometry.test_rough_worlds import recording

@@ -12,8 +12,8 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.odometry.observations import NO_POINTS, Sweep
-from rover_pipeline.odometry.registration.point_terms import ELEVATION, PointWeights
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, pose_equations
+from rover_pipeline.odometry.registration.point_terms import ELEVATION, SCALE, PointWeights
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.remarks import beam_warnings
 from rover_pipeline.odometry.surfels import SurfelMap

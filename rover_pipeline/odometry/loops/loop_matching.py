@@ -19,7 +19,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, WIDEST_GATE, align, plane_distances
-from rover_pipeline.odometry.registration.point_to_plane import GATE
+from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
 from rover_pipeline.odometry.surfels import SurfelMap

@@ -23,9 +23,8 @@ from rover_pipeline.odometry.registration.point_terms import (
     NO_ERRORS,
     Nuisance,
     PointErrors,
-    PointWeights,
 )
-from rover_pipeline.odometry.registration.point_to_plane import GATE, SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     SplineEquations,
     add_poses,
@@ -88,7 +87,7 @@ def normal_equations(
         control points of the equations.
     """
     equations = _no_equations(trajectory)
-    weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
+    weights = errors.weights(options, errors.depth)
     count = len(errors.nuisance)
     nuisance = Nuisance(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
     information: list[np.ndarray] = []

@@ -17,14 +17,10 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_terms import GATE, NO_ERRORS, PointErrors, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import (
-    GATE,
-    SCALE,
-    THICK,
     match_points,
     matched_equations,
-    pose_equations,
     single_bodies,
 )
 from rover_pipeline.odometry.registration.transforms import transform_rays
@@ -42,10 +38,10 @@ BLOCK, BLOCKS = 5, 4
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
 _WIDE = 0.22
-#: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is 1
-#: / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
+#: Variance of the direction of a plane, relative to that by independent points. In simulated scenes planes of two
+#: halves have 1; those of two real drives have 1.3 to 2, and thick ones 3, because errors of single beams are no noise.
 #: Noise: two real drives.
-_TILT = 0.13
+_TILT = 2.0
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
@@ -69,12 +65,14 @@ class SweepFit(NamedTuple):
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
             surface; see `point_terms.Statistics`.
+        range_variance: variance of a range, m2, as thin planes show it; see `point_terms.Statistics`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         nis: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
             part, in the lidar frame, m and rad; see `_unmodelled_motion`.
-        large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
-            rotation in the lidar frame (1/rad2).
+        information: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions
+            of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
+        large: f8 (6, 6), the same, of large planes alone, without those that a single body may be.
     """
 
     inliers: float
@@ -84,9 +82,11 @@ class SweepFit(NamedTuple):
     shift: float
     nis: float
     motion: np.ndarray = np.zeros((2, 6, 6))
+    information: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
     common: tuple[float, float] = (0.0, 0.0)
     mean_cost: float = 0.0
+    range_variance: float = np.inf
 
 
 _OPEN = float("nan")
@@ -95,8 +95,9 @@ NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
 
 def packed(fits: Sequence[SweepFit]) -> list[SweepFit]:
     """The same fits, whose arrays are parts of two: many small ones take twice the memory."""
-    motions, large = np.array([fit.motion for fit in fits]), np.array([fit.large for fit in fits])
-    return [fit._replace(motion=motions[n], large=large[n]) for n, fit in enumerate(fits)]
+    names = "motion", "information", "large"
+    together = [np.array([getattr(fit, name) for fit in fits]) for name in names]
+    return [fit._replace(**dict(zip(names, arrays, strict=True))) for fit, *arrays in zip(fits, *together, strict=True)]
 
 
 @dataclass
@@ -160,14 +161,16 @@ def evaluate(
     Args:
         errors: of the points, as far as they are known.
         other: the lidar that the sweep is of; None = the one whose trajectory it is.
-        brief: leave out what takes most of the time, and what trajectories are not compared by: `motion` and `large`.
+        brief: leave out what takes most of the time, and what trajectories are not compared by: `common` and the
+            matrices.
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     poses = other.on_rig(*poses, sweep.times) if other else poses
     depth = errors.depth if errors.depth.any() else np.zeros(0)
-    weights = PointWeights(GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
-    matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
-    total, inliers, squared_distances, _, normalised, *_ = statistics
+    weights = errors.weights(options, depth)
+    matches = match_points(*sweep.evaluated, *poses, others.tables, weights)
+    matrix, right, statistics, _ = matched_equations(*sweep.evaluated, poses[1], matches, weights)
+    total, inliers, squared_distances, _, normalised, of_noise, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     move = _move(matrix.sum(0), right.sum(0))
@@ -177,6 +180,7 @@ def evaluate(
         cost=_cost(statistics, statistics.balanced),
         mean_cost=_cost(statistics, statistics.cut_off),
         noise=normalised / max(inliers, 1),
+        range_variance=of_noise[0] / of_noise[1] if inliers else np.inf,
         shift=float(np.linalg.norm(move[:3], axis=0)),
         nis=float(matmul(right.sum(0), move)) / len(move),
     )
@@ -188,11 +192,14 @@ def evaluate(
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
+    tilted = weights._replace(depth=np.zeros(0), tilt=_TILT)
+    left = matched_equations(*sweep.evaluated, poses[1], matches, tilted)[0]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    planes = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
+    planes = tilted._replace(extent=_WIDE)
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
     large = share * _without_single_bodies(sweep, poses, others.large, planes)
-    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), large=large)
+    information = np.stack([matrix.sum(0), left.sum(0)])
+    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), information=information, large=large)
 
 
 def _cost(fit: Statistics, squares: float) -> float:
@@ -330,6 +337,11 @@ def noise_scale(fits: Sequence[SweepFit]) -> float:
     """
     noise = [fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
     return float(np.median(noise)) if noise else 1.0
+
+
+def range_noise(fits: Sequence[SweepFit]) -> float:
+    """Standard deviation of a range, m, as thin planes show it: the median of the sweeps; infinite if none does."""
+    return float(np.sqrt(np.median([fit.range_variance for fit in fits if np.isfinite(fit.noise)] or [np.inf])))
 
 
 def correlations(fits: Sequence[SweepFit]) -> tuple[float, float]:

@@ -7,6 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.options import OdometrySection
+
+#: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
+SCALE = 2.0
+#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Those that are
+#: farther, in standard deviations, say nothing about the noise. Tuned: by hand.
+THICK = 3.0
+#: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
+#: bad as a point without a plane. Tuned: by hand.
+GATE = 0.05
 
 
 class PointWeights(NamedTuple):
@@ -22,8 +32,8 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
-            with a wrong direction seem to say about a motion along them is taken away from the matrices (errors in
+        tilt: variance of the direction of a plane, relative to that by independent points. What planes with a wrong
+            direction seem to say about a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
     """
 
@@ -49,16 +59,27 @@ class PointErrors(NamedTuple):
     Attributes:
         nuisance: f8 (1 + level,), the unknowns of `Nuisance`; f8 (0,) = they are 0, and no unknowns.
         common: see `PointWeights`.
+        noise: standard deviation of a range, m; infinite where nothing is known.
         others: the same of each further lidar, and the variance of its distances relative to that of the main one.
     """
 
     nuisance: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
+    noise: float = np.inf
     others: tuple[tuple[tuple[float, float], float], ...] = ()
 
     def of_other(self, number: int) -> PointErrors:
         """Those of a further lidar; of one that is not known yet they are as those of the main one."""
-        return self._replace(common=self.others[number][0]) if self.others else self
+        return self._replace(common=self.others[number][0] if self.others else self.common, noise=np.inf)
+
+    def weights(self, options: OdometrySection, depth: np.ndarray) -> PointWeights:
+        """How much points count whose trajectory is nearly right.
+
+        Structure makes planes thicker, and never thinner: so the noise of ranges is at most what the recording shows.
+        It is no smaller than the rounding of points.
+        """
+        noise = max(min(options.range_noise, self.noise), float(np.spacing(np.float32(options.max_range))))
+        return PointWeights(GATE, noise, SCALE, 1, THICK, 0.0, depth, self.common)
 
     @property
     def depth(self) -> np.ndarray:
@@ -106,6 +127,9 @@ class Statistics(NamedTuple):
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
         cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
         normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
+        of_noise: the same sum, each divided by this variance once more; and the sum of the inverse squares of the
+            variances. Their ratio is the variance of the points on thin planes: so much each point says about the
+            variance of a range (Fisher information of a variance component).
         balanced: as `cut_off`, if each part of a surface had as many points as any other one.
         pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
@@ -118,5 +142,6 @@ class Statistics(NamedTuple):
     squared_distances: float
     cut_off: float
     normalised: float
+    of_noise: tuple[float, float] = (0.0, 0.0)
     balanced: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)

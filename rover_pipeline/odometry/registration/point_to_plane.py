@@ -12,12 +12,14 @@ from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.registration.point_terms import (
     DEPTH,
     ELEVATION,
+    THICK,
     Nuisance,
     PointWeights,
     Statistics,
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import (
+    DIRECTION,
     EXTENT,
     FACING,
     IS_PLANE,
@@ -28,15 +30,7 @@ from rover_pipeline.odometry.surfel_voxels import (
     surfel_key,
 )
 
-#: Distance of a point from its plane, in standard deviations, beyond which it counts less. Tuned: by hand.
-SCALE = 2.0
-#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`. Those that are
-#: farther, in standard deviations, say nothing about the noise. Tuned: by hand.
-THICK = 3.0
 _CUT_OFF = THICK * THICK
-#: Largest distance of a point from its plane, metres, where the trajectory is nearly right; one that is farther is as
-#: bad as a point without a plane. Tuned: by hand.
-GATE = 0.05
 
 
 class Matches(NamedTuple):
@@ -46,7 +40,7 @@ class Matches(NamedTuple):
         number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
         values: f8 (I, 4), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; and
             the distance relative to its deviation, positive behind the plane.
-        planes: f8 (P, 11), those planes, see `surfel_voxels.PLANE`.
+        planes: f8 (P, 12), those planes, see `surfel_voxels.PLANE`.
         sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
             these, and number of the part of a surface that it is of.
         parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
@@ -308,6 +302,7 @@ def matched_equations(
     """The same as `pose_equations` for points whose planes are known."""
     matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
     squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
+    of_noise, precision = 0.0, 0.0
     gate, _, scale, stride, _, _, depth, common, tilt = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
@@ -324,7 +319,10 @@ def matched_equations(
         squared = min(distance * distance, gate * gate)
         cut_off += squared
         balanced += squared / parts[int(sums[plane, 3]), 0]
-        normalised += min(distance * distance / variance, _CUT_OFF)
+        relative = min(distance * distance / variance, _CUT_OFF)
+        normalised += relative
+        of_noise += relative / variance
+        precision += 1 / (variance * variance)
         nx, ny, nz = planes[plane, 3], planes[plane, 4], planes[plane, 5]
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u, v, w = _into_lidar(rot[c], nx, ny, nz)
@@ -332,7 +330,7 @@ def matched_equations(
         weight = _weight_of(matches, i, scale, stride, common)
         _add_row(weight, distance, j, matrix, right, c)
         if tilt > 0:
-            false = -weight * tilt * variance / planes[plane, EXTENT] ** 2
+            false = -weight * tilt * planes[plane, DIRECTION]
             for k in range(3):
                 _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
             _add_row(-false, 0.0, j, matrix, right, c)
@@ -354,7 +352,10 @@ def matched_equations(
                 matrix[c, b, a] = matrix[c, a, b]
     inliers, pairs = float(len(values)), (fit[1], fit[2], fit[3], fit[4])
     balanced = inliers * balanced / max(float(len(parts)), 1.0)
-    statistics = Statistics(fit[0], inliers, squared_distances, cut_off, normalised, balanced, pairs)
+    variance_of_ranges = of_noise, precision
+    statistics = Statistics(
+        fit[0], inliers, squared_distances, cut_off, normalised, variance_of_ranges, balanced, pairs
+    )
     return matrix, right, statistics, Nuisance(cross, information, wanted)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
+from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.spline import (
     THIRD_DIFFERENCE,
     Instants,
@@ -156,7 +156,7 @@ def register_sweep(
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
     information = np.zeros((6 * count, 6 * count))
-    statistics = Statistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
+    statistics = Statistics(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0, 0.0, 0.0))
     nothing = np.zeros(0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
