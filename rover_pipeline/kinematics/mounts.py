@@ -199,13 +199,13 @@ def agree(first: MountEstimate, second: MountEstimate) -> float:
 
 
 def adopt(start: Mount, whole: MountEstimate, halves: Sequence[MountEstimate], gain: float) -> MountEstimate:
-    """An estimate as it holds where it was not fitted, or nothing.
+    """The estimate, which is adopted only where it is better for what it was not fitted to.
 
     Args:
         halves: what the halves of the recording show.
-        gain: by how much what some parts show is better in others than the start is.
+        gain: by how much what some seconds show fits others better than the start does, as a sum of squares.
     """
-    # What errs alike to one side errs otherwise elsewhere.
+    # Errors that are shared within a half differ between the halves, so they count in full.
     apart = agree(*(replace(each, shared=np.zeros((7, 7))) for each in halves))
     if chdtrc(7, apart) < FALSE_ALARM:
         return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")

@@ -268,10 +268,12 @@ def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts:
     )
     into_world = np.zeros((len(ts), 6, 6))
     into_world[:, :3, :3] = into_world[:, 3:, 3:] = rot
-    # In directions that are independent, in which the seeming information is 1.
+    # In directions that are independent, in which the seeming information is 1. A deviation of 1 m and 1 rad, which is
+    # far more than a valid pose has, makes matrices of sweeps without points regular.
     root = cholesky(seeming + np.eye(6))
     inverse = inv(root)
     left, vectors = eigh(matmul(inverse, known + np.eye(6), np.swapaxes(inverse, 1, 2)))
+    # A share that is smaller than the precision of the channel `cov`, or negative, is none.
     wider = vectors * np.maximum(left, np.finfo("f4").eps)[:, None] ** -0.5
     moved = matmul(np.swapaxes(inverse, 1, 2), wider, np.swapaxes(vectors, 1, 2), np.swapaxes(root, 1, 2))
     moved = matmul(np.swapaxes(into_world, 1, 2), moved, into_world)
