@@ -247,7 +247,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=9,
+        version=10,
         sections=(
             "radar_odometry",
             "rig",

@@ -359,6 +359,23 @@ def test_jitter_of_both_signs_that_is_too_large_for_certain_times_is_taken_out_a
     assert np.median(shares) < 0.15 and max(shares) < 1
 
 
+def test_samples_that_arrive_late_by_a_quarter_of_a_period_and_are_lost_are_counted() -> None:
+    shares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        true = 1.7e9 + 0.1 * np.flatnonzero(rng.random(50) > 0.02)
+        ts = np.maximum.accumulate(true + rng.exponential(0.022, len(true))) + 1e-6 * np.arange(len(true))
+        shares.append(np.std(smooth_times(ts).best - true) / np.std(ts - true))
+    assert np.quantile(shares, 0.75) < 0.2 and max(shares) < 1.05
+
+
+def test_samples_at_random_instants_keep_their_recorded_times() -> None:
+    for seed in range(20):
+        steps = np.random.default_rng(seed).uniform(0.05, 0.15, 60)
+        ts = 1.7e9 + np.cumsum(steps)
+        assert (smooth_times(ts).best == ts).all()
+
+
 def test_times_around_a_change_of_phase_that_jitter_hides_are_not_made_worse() -> None:
     true, ratios = 1.7e9 + 0.1 * np.arange(200) + 0.012 * (np.arange(200) >= 90), []
     for seed in range(12):
