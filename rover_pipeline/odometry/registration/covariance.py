@@ -92,31 +92,21 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
     Args:
         band: f8 (24, 6 M), the matrix in lower banded form, which may be overwritten.
     """
-    count = band.shape[1] // _SIZE
+    count, rest = band.shape[1] // _SIZE, (ORDER - 1) * _SIZE
     lower = cholesky_banded(band, overwrite=True)
     # The blocks of a column take the place of those of the factor, which nothing after them needs.
     inverse = lower.T.reshape(count, ORDER, _SIZE, _SIZE)
-    rows, columns = np.indices((_SIZE, _SIZE))
+    rows, columns = np.indices((ORDER * _SIZE, _SIZE))
+    after = np.zeros((rest, rest))  # the inverse of the next control points
     for m in range(count - 1, -1, -1):
-        # Column m of the factor: its diagonal block, and those of the next control points below it.
-        diagonal = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
-        root = inv(diagonal)
-        below = range(1, min(ORDER, count - m))
-        ratios = [matmul(lower[_SIZE * k + rows - columns, m * _SIZE + columns], root) for k in below]
-        for k in below:
-            # Entry (m + k, m) of the inverse, from those of the control points after m.
-            inverse[m, k] = -sum(
-                (matmul(_block(inverse, m + k, m + other), ratio) for other, ratio in enumerate(ratios, 1)),
-                start=np.zeros((_SIZE, _SIZE)),
-            )
-        block = matmul(root.T, root) - sum(
-            (matmul(ratio.T, inverse[m, k]) for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
-        )
+        column = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
+        root = inv(column[:_SIZE])
+        ratios = matmul(column[_SIZE:], root)
+        below = -matmul(after, ratios)
+        own = matmul(root.T, root) - matmul(ratios.T, below)
         # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
-        inverse[m, 0] = (block + block.T) / 2
+        inverse[m, 0], inverse[m, 1:] = (own + own.T) / 2, below.reshape(-1, _SIZE, _SIZE)
+        after[_SIZE:, _SIZE:] = after[:-_SIZE, :-_SIZE].copy()
+        after[_SIZE:, :_SIZE], after[:_SIZE, _SIZE:] = below[:-_SIZE], below[:-_SIZE].T
+        after[:_SIZE, :_SIZE] = inverse[m, 0]
     return inverse
-
-
-def _block(inverse: np.ndarray, row: int, column: int) -> np.ndarray:
-    """Block (row, column) of the symmetric inverse."""
-    return inverse[column, row - column] if row >= column else inverse[row, column - row].T

@@ -244,9 +244,10 @@ def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -
     information = matmul(into_lidar, np.add.reduceat(matrix, edges), into_world)
     wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
     with_prior = information + _PRIOR
-    moves = solve(with_prior, wanted)[..., 0]
+    solved = solve(with_prior, np.concatenate([wanted, information], axis=2))
+    moves = solved[..., 0]
     # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
-    share = np.diagonal(solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
+    share = np.diagonal(solved[..., 1:], axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
     own, next_one = matmul(moves.T, moves) / PARTS, matmul(moves[:-1].T, moves[1:]) / (PARTS - 1)
     return np.stack([own, (next_one + next_one.T) / 2]) / share[:, None] / share
 
