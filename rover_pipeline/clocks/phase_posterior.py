@@ -94,7 +94,7 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
 
 
 def _strongest_rate(since: np.ndarray, period: float) -> tuple[float, float] | None:
-    """The period and the phase of the rate at which arrivals are most alike, seconds; None if it is chance.
+    """The period and the phase of the rate at which arrivals are most alike, seconds; None if noise explains it.
 
     It is the largest value of their periodogram, which needs no numbers of samples, so that neither losses nor jitter
     of a quarter of a period confuse it (I. V. L. Clarkson, Approximate maximum-likelihood period estimation from
@@ -107,7 +107,7 @@ def _strongest_rate(since: np.ndarray, period: float) -> tuple[float, float] | N
     rates = np.arange(2 / 3, 3 / 2, period / (8 * since[-1])) / period
     means = np.exp(-2j * np.pi * rates[:, None] * since).mean(axis=1)
     best = int(np.argmax(np.abs(means)))
-    # The largest of so many independent values by chance.
+    # Noise alone makes the largest of so many independent values so large.
     independent = since[-1] * (rates[-1] - rates[0])
     if len(since) * np.abs(means[best]) ** 2 < RANDOM_SDS**2 / 2 + np.log(independent):
         return None

@@ -256,7 +256,7 @@ def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts:
 
     The direction of a plane has an error. Over a field it makes thousands of planes that lean a little to all sides,
     and these seem to hold a rig that nothing holds. On roads such planes give a tenth of the information along the way.
-    Where a share of the information is not there, the variance is larger by it; see `PointWeights.tilt`.
+    Where a share of the information is not there, the variance is larger by it; see `PointWeights.beam`.
 
     Args:
         cov: f8 (frame, 6, 6), in the lidar frame; fits: of the frames.

@@ -20,9 +20,9 @@ COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
-#: normal; how far it moves along the normal if all beams are raised, m/rad; and the variance of its direction if its
-#: points are independent, rad2. Layout.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, PLANE = 3, 6, 7, 8, 9, 10, 11, 12
+#: normal; how far it moves along the normal if all beams are raised, m/rad; the variance of its direction if its points
+#: are independent, rad2; and the number of beams that drew it. Layout.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, BEAMS, PLANE = 3, 6, 7, 8, 9, 10, 11, 12, 13
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels. Tuned: by hand.
 _OFFSET = 0.371
@@ -36,6 +36,9 @@ _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 #: moves along with the lidar. So a plane of one beam must be thin along the ray, too. The points of one beam have the
 #: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart. Tuned: by hand.
 _ONE_BEAM = 0.002
+#: Distance of neighbouring beams, rad: that of the coarsest lidars, so that beams are not more than they seem to be.
+#: Noise: data sheets of lidars of 32 beams with a field of view of 90 degrees.
+_SPACING = 0.05
 
 
 class VoxelArrays(NamedTuple):
@@ -45,7 +48,7 @@ class VoxelArrays(NamedTuple):
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
         sums: f8 (row, 19).
-        planes: f8 (row, 12).
+        planes: f8 (row, 13).
     """
 
     slots: np.ndarray
@@ -232,7 +235,8 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     x1, y1, z1 = x1 * scale, y1 * scale, z1 * scale
     thickness = math.sqrt(max(smallest, 0.0))
     sine = s[SINE] / n
-    if s[SINE + 1] / n - sine * sine < _ONE_BEAM * _ONE_BEAM:
+    spread = max(s[SINE + 1] / n - sine * sine, 0.0)
+    if spread < _ONE_BEAM * _ONE_BEAM:
         x, y, z = s[VIEW], s[VIEW + 1], s[VIEW + 2]
         across = abs(x1 * x + y1 * y + z1 * z)
         along = math.sqrt(x * x + y * y + z * z)
@@ -250,4 +254,5 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
     plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n
     plane[DIRECTION] = max(smallest, 0.0) / (n * middle)
+    plane[BEAMS] = 1 + math.sqrt(12 * spread) / _SPACING  # the range of an even distribution
     plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n

@@ -52,7 +52,7 @@ class SurfelLevel:
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
     def planes(self) -> np.ndarray:
-        """The planes of the voxels that have one, f8 (N, 12), columns as from `NORMAL` to `PLANE`."""
+        """The planes of the voxels that have one, f8 (N, 13), columns as from `NORMAL` to `PLANE`."""
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 

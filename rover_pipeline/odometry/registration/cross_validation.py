@@ -38,10 +38,8 @@ BLOCK, BLOCKS = 5, 4
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
 _WIDE = 0.22
-#: Variance of the direction of a plane, relative to that by independent points. In simulated scenes planes of two
-#: halves have 1; those of two real drives have 1.3 to 2, and thick ones 3, because errors of single beams are no noise.
-#: Noise: two real drives.
-_TILT = 2.0
+#: Standard deviation of the direction of a beam, rad. Noise: data sheets of rotating lidars, 0.1 degrees.
+_BEAM = np.radians(0.05)
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
@@ -192,7 +190,7 @@ def evaluate(
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
-    tilted = weights._replace(depth=np.zeros(0), tilt=_TILT)
+    tilted = weights._replace(depth=np.zeros(0), beam=_BEAM)
     left = matched_equations(*sweep.evaluated, poses[1], matches, tilted)[0]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = tilted._replace(extent=_WIDE)

@@ -32,9 +32,9 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        tilt: variance of the direction of a plane, relative to that by independent points. What planes with a wrong
-            direction seem to say about a motion along them is taken away from the matrices (errors in
-            variables; W. A. Fuller, "Measurement Error Models", 1987).
+        beam: standard deviation of the direction of a beam, rad, which beside the independent errors of its points makes
+            the direction of a plane wrong. What such planes seem to say about a motion along them is taken away from
+            the matrices (errors in variables; W. A. Fuller, "Measurement Error Models", 1987); 0: it is not.
     """
 
     gate: float
@@ -45,7 +45,7 @@ class PointWeights(NamedTuple):
     extent: float
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
-    tilt: float = 0.0
+    beam: float = 0.0
 
 
 #: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of

@@ -19,6 +19,7 @@ from rover_pipeline.odometry.registration.point_terms import (
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import (
+    BEAMS,
     DIRECTION,
     EXTENT,
     FACING,
@@ -40,7 +41,7 @@ class Matches(NamedTuple):
         number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
         values: f8 (I, 4), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; and
             the distance relative to its deviation, positive behind the plane.
-        planes: f8 (P, 12), those planes, see `surfel_voxels.PLANE`.
+        planes: f8 (P, 13), those planes, see `surfel_voxels.PLANE`.
         sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
             these, and number of the part of a surface that it is of.
         parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
@@ -303,7 +304,7 @@ def matched_equations(
     matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
     squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
     of_noise, precision = 0.0, 0.0
-    gate, _, scale, stride, _, _, depth, common, tilt = weights
+    gate, _, scale, stride, _, _, depth, common, beam = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
     information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
@@ -329,8 +330,12 @@ def matched_equations(
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         weight = _weight_of(matches, i, scale, stride, common)
         _add_row(weight, distance, j, matrix, right, c)
-        if tilt > 0:
-            false = -weight * tilt * planes[plane, DIRECTION]
+        if beam > 0:
+            # The beams that drew a plane each err across it, by as much as their directions do so far away.
+            across = beam * beam * max(x * x + y * y + z * z - (x * u + y * v + z * w) ** 2, 0.0)
+            extent = planes[plane, EXTENT]
+            by_beams = across / (planes[plane, BEAMS] * extent * extent)
+            false = -weight * (planes[plane, DIRECTION] + by_beams)
             for k in range(3):
                 _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
             _add_row(-false, 0.0, j, matrix, right, c)
