@@ -157,7 +157,8 @@ class PointFinder:
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         cells = antennas[:, (peaks.doppler_bin - bins // 2) % bins, peaks.range_bin].T
-        return cells * np.exp(-1j * self._tdm_phases(peaks, bins))
+        turns = np.exp(-1j * self._tdm_phases(peaks, bins)[:, :: spectrum.shape[1]])  # all receivers have the same
+        return cells * turns.repeat(spectrum.shape[1], axis=1)
 
     def coherence(self, spectrum: np.ndarray, power: np.ndarray, min_snr: float) -> np.ndarray:
         """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,).

@@ -303,8 +303,8 @@ def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, 
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         low, high = decibel_limits(images) if quantity == "power" else (0, max(1, int(images.max(initial=0))))
-        views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
-        return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view, area in views]
+        views, area = polar_to_cartesian(images, azimuth, ranges, width)
+        return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view in views]
 
     stored = _read_axes(sensor.path).get("range")
     return render, "" if stored is None else f"to {stored[-1]:.0f} m"
