@@ -146,19 +146,14 @@ class LateModule(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
-class LateCalls(ModuleType):
-    """A module of which another one takes functions and classes while it is imported itself, and seldom calls one."""
+class LateCalls(LateModule):
+    """The same of a module of which another one takes functions and classes while it is imported itself."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
+        ModuleType.__init__(self, name)
         sys.modules.setdefault(name, self)
 
     def __getattr__(self, name: str) -> Any:
-        def call(*values: Any, **named: Any) -> Any:
-            if sys.modules[self.__name__] is self:
-                del sys.modules[self.__name__]
-            return load(f"{self.__name__}:{name}")(*values, **named)
-
         if name.startswith("__"):
             raise AttributeError(name)
-        return call
+        return lambda *values, **named: LateModule.__getattr__(self, name)(*values, **named)

@@ -98,7 +98,9 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     rows, edge = guard[0] + train[0], guard[1] + train[1]
     padded = cv2.copyMakeBorder(power, rows, rows, 0, 0, cv2.BORDER_WRAP)
     padded = cv2.copyMakeBorder(padded, 0, 0, edge, edge, cv2.BORDER_REFLECT)
-    ring = _ring(guard, train, padded.shape[1])
+    away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
+    row, column = np.nonzero((away[0] > guard[0]) | (away[1] > guard[1]))
+    ring = row * padded.shape[1] + column  # after the first cell of a window
     index = min(int(rank * len(ring)), len(ring) - 1)
     cells = np.array(np.nonzero(_maxima(power, search.first_bin)))
     # A cell is above the noise if more than `index` of its training cells are below its power over the threshold. To
@@ -110,15 +112,6 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     noise = np.partition(around, index, axis=1)[:, index].astype("f8")
     found = (noise > 0) & (power[tuple(cells)] > search.threshold * noise)
     return _measured(power, noise[found], cells[0, found] * power.shape[1] + cells[1, found], search)
-
-
-@lru_cache(maxsize=8)
-def _ring(guard: Cells, train: Cells, width: int) -> np.ndarray:
-    """Places of training cells after the first one of the window around a cell, in a map with rows of so many cells."""
-    rows, edge = guard[0] + train[0], guard[1] + train[1]
-    away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
-    row, column = np.nonzero((away[0] > guard[0]) | (away[1] > guard[1]))
-    return np.asarray(row * width + column)
 
 
 def _maxima(power: np.ndarray, first_bin: int) -> np.ndarray:

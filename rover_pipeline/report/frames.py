@@ -154,16 +154,9 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
+    of = source.title, source.scale
     return [
-        Frame(
-            source.title,
-            source.scale,
-            images.get(sample),
-            float(ts[sample] - time),
-            not valid[sample],
-            half_width,
-            empty.get(sample, ""),
-        )
+        Frame(*of, images.get(sample), float(ts[sample] - time), not valid[sample], half_width, empty.get(sample, ""))
         for sample, time in zip(nearest.tolist(), times, strict=True)
     ]
 
