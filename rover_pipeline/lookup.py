@@ -144,3 +144,16 @@ class LateModule(ModuleType):
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
+
+
+class LateCalls(LateModule):
+    """The same of a module of which another one takes functions and classes while it is imported itself."""
+
+    def __init__(self, name: str) -> None:
+        ModuleType.__init__(self, name)
+        sys.modules.setdefault(name, self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *values, **named: LateModule.__getattr__(self, name)(*values, **named)

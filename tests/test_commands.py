@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rover_pipeline.cli import main
-from rover_pipeline.lookup import LateModule
+from rover_pipeline.lookup import LateCalls, LateModule
 from tests.kit import environment, small_trace
 
 #: Command line, and what its one line says. TRACE is a recording with a lidar, RADAR one with a radar.
@@ -196,3 +196,24 @@ def test_a_late_module_is_imported_when_something_of_it_is_used(monkeypatch: pyt
     LateModule("no_such_module")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("no_such_module")
+
+
+def test_functions_are_taken_of_a_module_that_is_imported_when_one_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    late = LateCalls("colorsys")
+    from colorsys import hsv_to_rgb, rgb_to_hsv
+
+    assert sys.modules["colorsys"] is late
+    assert rgb_to_hsv(1, 0, 0) == (0, 1, 1) and hsv_to_rgb(0, 1, 1) == (1, 0, 0)
+    assert sys.modules["colorsys"] is not late and LateCalls("colorsys") is not sys.modules["colorsys"]
+
+
+def test_the_readers_of_bags_of_the_makers_library_are_imported_late(tmp_path: Path) -> None:
+    (bag := tmp_path / "x.bag").write_bytes(b"#ROSBAG V2.0\n")
+    code = "import sys, rover_pipeline.lidar.geometry; print('rosbags' in sys.modules); import ouster.sdk as sdk; "
+    code += "print([*sdk.open_source(sys.argv[1], meta=[])])"
+    command = [sys.executable, "-c", code, str(bag)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.stdout == "False\n" and "rosbags" in done.stderr

@@ -169,15 +169,15 @@ def radar_points_picture(points: np.ndarray, doppler: np.ndarray, reach: float, 
 def polar_to_cartesian(
     values: np.ndarray, azimuth: np.ndarray, ranges: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A polar image as a bird's-eye view: ahead is up, the sensor is in the middle of the lower edge.
+    """Polar images as bird's-eye views: ahead is up, the sensor is in the middle of the lower edge.
 
     Args:
-        values: float, (azimuth, range).
+        values: float, (..., azimuth, range).
         azimuth: of each row, radians, ascending, positive to the right; ranges: of each column, m, ascending.
         width: of the bird's-eye view, pixels.
 
     Returns:
-        Values, f8 (row, column), and whether the sensor measures there, bool (row, column).
+        Values, f8 (..., row, column), and whether the sensor measures there, bool (row, column).
     """
     max_range = float(ranges[-1])
     max_azimuth = float(np.abs(azimuth).max())
@@ -195,4 +195,4 @@ def polar_to_cartesian(
     if low < 0 < high:
         low, high = -min(-low, high), min(-low, high)
     inside = (distance <= max_range) & (angle >= low) & (angle <= high)
-    return values[row, column].astype("f8"), inside
+    return values[..., row, column].astype("f8"), inside

@@ -211,6 +211,7 @@ def _files(
     above_floor = cloud.xyz + np.array([0.0, 0.0, floor.height])
     heights = options.z_min, options.z_max
     mirrors = find_mirrors(above_floor, trajectory.states.pos[trajectory.valid], heights)
+    described = [_described(mirror, int(mirror.seen_in(above_floor).sum()), floor.up) for mirror in mirrors]
     measured: dict[str, Any] = {
         "sweeps": used,
         "points": len(cloud.xyz),
@@ -223,11 +224,7 @@ def _files(
         "up": [round(float(value), 6) for value in floor.up],
         "heights_m": [round(float(low), 3), round(float(high), 3)],
         **({} if builder.boxes is None else {"returns_left_out": removed}),
-        **(
-            {"mirrors": [_described(mirror, int(mirror.seen_in(above_floor).sum()), floor.up) for mirror in mirrors]}
-            if mirrors
-            else {}
-        ),
+        **({"mirrors": described} if described else {}),
     }
     remarks = (
         f"Seen from above: z is the direction {measured['up']} of _odom, the origin is that of _odom.",
@@ -244,14 +241,7 @@ def _files(
         "occupancy.pgm": encode_picture(".pgm", cells[::-1]),
         "occupancy.yaml": yaml_text(grid.extent, "occupancy.pgm", remarks).encode(),
         "bev.png": map_picture(
-            grid.tops,
-            cells == FREE,
-            cells == UNKNOWN,
-            grid.extent.corner,
-            grid.extent.edge,
-            path,
-            options.z_min,
-            options.z_max,
+            grid.tops, cells == FREE, cells == UNKNOWN, grid.extent.corner, grid.extent.edge, path, *heights
         ),
     }
     warnings = [_mirror_warning(mirror, len(cloud.xyz)) for mirror in measured.get("mirrors", ())]

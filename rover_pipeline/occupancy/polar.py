@@ -129,7 +129,7 @@ def _fill(
 ) -> None:
     resolution, min_range, z_low, z_high = limits[0], limits[1], limits[2], limits[3]
     bins = out.shape[2]
-    max_square = (bins * resolution) ** 2
+    max_square, a = (bins * resolution) ** 2, 0
     for beam in range(rng.shape[0]):
         for column in range(rng.shape[1]):
             if rng[beam, column] == 0 or rng[beam, column] == CLIPPED:
@@ -157,7 +157,8 @@ def _fill(
             dx, dy, dz = px - origin[0], py - origin[1], pz - origin[2]
             if dx * dx + dy * dy + dz * dz < min_range * min_range:
                 continue
-            a = np.searchsorted(azimuth, quotient, side="right") - 1
+            if not azimuth[a] <= quotient < azimuth[a + 1]:  # the next column is mostly in the same bin
+                a = np.searchsorted(azimuth, quotient, side="right") - 1
             if len(elevation) == 2 and elevation[0] == -1.0 and elevation[1] == 1.0:
                 out[0, a, cell] = 1
                 continue

@@ -11,6 +11,7 @@ not that of the recording: `Board.spacing`.
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 
 import numpy as np
 
@@ -210,6 +211,16 @@ def deviations(
         right, up: f8 (echo,), sines of azimuth and elevation.
         array_error: share of an echo's power that the array does not explain, of echoes of one target.
     """
+    inverse, count, free = _bound(board)
+    left = np.append(array_error, 1 - coherence(board, snapshots, right, up))
+    variance = left / np.maximum(1 - left, 1e-3) * count / free if free else 0.0 * left
+    # Half of the power of noise, and of another target, is in phase with the echo and changes no phase.
+    return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * inverse)
+
+
+@lru_cache(maxsize=8)
+def _bound(board: Board) -> tuple[np.ndarray, int, int]:
+    """Variances of the sines by that of phases, f8 (2,), NaN = not measured; antennas; phases more than unknowns."""
     rows, columns = board.grid.T
     at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1)[board.corrections != 0]
     at = at - at.mean(axis=0)
@@ -221,11 +232,7 @@ def deviations(
     if spans.any():
         inverse[spans] = np.diag(inv(information[np.ix_(spans, spans)]))
     # Of the phases, one for each antenna, the fit takes that of the echo and those of its direction.
-    free = max(len(at) - 1 - int(spans.sum()), 0)
-    left = np.append(array_error, 1 - coherence(board, snapshots, right, up))
-    variance = left / np.maximum(1 - left, 1e-3) * len(at) / free if free else 0.0 * left
-    # Half of the power of noise, and of another target, is in phase with the echo and changes no phase.
-    return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * inverse)
+    return inverse, len(at), max(len(at) - 1 - int(spans.sum()), 0)
 
 
 def unit_vectors(right: np.ndarray, up: np.ndarray) -> np.ndarray:

@@ -96,9 +96,11 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     range axis is mirrored.
     """
     rows, edge = guard[0] + train[0], guard[1] + train[1]
-    padded = np.pad(np.pad(power, ((rows, rows), (0, 0)), mode="wrap"), ((0, 0), (edge, edge)), mode="symmetric")
+    padded = cv2.copyMakeBorder(power, rows, rows, 0, 0, cv2.BORDER_WRAP)
+    padded = cv2.copyMakeBorder(padded, 0, 0, edge, edge, cv2.BORDER_REFLECT)
     away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
-    ring = np.flatnonzero((away[0] > guard[0]) | (away[1] > guard[1]))
+    row, column = np.nonzero((away[0] > guard[0]) | (away[1] > guard[1]))
+    ring = row * padded.shape[1] + column  # after the first cell of a window
     index = min(int(rank * len(ring)), len(ring) - 1)
     cells = np.array(np.nonzero(_maxima(power, search.first_bin)))
     # A cell is above the noise if more than `index` of its training cells are below its power over the threshold. To
@@ -106,8 +108,8 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     few, limits = np.empty(cells.shape[1], bool), (power[tuple(cells)].astype("f8") / search.threshold).astype("f4")
     few_from(padded, cells, limits, guard, train, len(ring) - index, few)
     cells = cells[:, few]
-    around = np.lib.stride_tricks.sliding_window_view(padded, away.shape[1:])[tuple(cells)].reshape(-1, away[0].size)
-    noise = np.partition(around[:, ring], index, axis=1)[:, index].astype("f8")
+    around = padded.ravel()[(cells[0] * padded.shape[1] + cells[1])[:, None] + ring]
+    noise = np.partition(around, index, axis=1)[:, index].astype("f8")
     found = (noise > 0) & (power[tuple(cells)] > search.threshold * noise)
     return _measured(power, noise[found], cells[0, found] * power.shape[1] + cells[1, found], search)
 

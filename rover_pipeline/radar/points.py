@@ -130,10 +130,8 @@ class PointFinder:
             kept = order[first | (snr[order] >= self._search.threshold)]
             kept = kept[np.argsort(-snr[kept], kind="stable")][:max_points]
             cell = found.cell[kept]
-            peaks, direction = (
-                peaks.select(cell)._replace(snr=snr[kept]),
-                unit_vectors(found.right[kept], found.up[kept]),
-            )
+            peaks = peaks.select(cell)._replace(snr=snr[kept])
+            direction = unit_vectors(found.right[kept], found.up[kept])
             ambiguity, certain, artefact = ambiguity[cell], certain[cell], artefact[cell]
         ahead, left, up = direction.T
         # At an edge of the search nothing says where the strongest beam would be.
@@ -157,7 +155,8 @@ class PointFinder:
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         cells = antennas[:, (peaks.doppler_bin - bins // 2) % bins, peaks.range_bin].T
-        return cells * np.exp(-1j * self._tdm_phases(peaks, bins))
+        turns = np.exp(-1j * self._tdm_phases(peaks, bins)[:, :: spectrum.shape[1]])  # all receivers have the same
+        return cells * turns.repeat(spectrum.shape[1], axis=1)
 
     def coherence(self, spectrum: np.ndarray, power: np.ndarray, min_snr: float) -> np.ndarray:
         """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,).
@@ -186,17 +185,8 @@ class PointFinder:
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         sines = np.empty((2, len(peaks.doppler)))
-        strongest_beams(
-            antennas,
-            (peaks.doppler_bin - bins // 2) % bins,
-            peaks.range_bin,
-            self._tdm_phases(peaks, bins),
-            self._rows,
-            beams.antennas,
-            beams.rows,
-            beams.sines,
-            sines,
-        )
+        cells, phases = ((peaks.doppler_bin - bins // 2) % bins, peaks.range_bin), self._tdm_phases(peaks, bins)
+        strongest_beams(antennas, *cells, phases, self._rows, beams.antennas, beams.rows, beams.sines, sines)
         return sines
 
 

@@ -154,16 +154,9 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
+    of = source.title, source.scale
     return [
-        Frame(
-            source.title,
-            source.scale,
-            images.get(sample),
-            float(ts[sample] - time),
-            not valid[sample],
-            half_width,
-            empty.get(sample, ""),
-        )
+        Frame(*of, images.get(sample), float(ts[sample] - time), not valid[sample], half_width, empty.get(sample, ""))
         for sample, time in zip(nearest.tolist(), times, strict=True)
     ]
 
@@ -303,8 +296,8 @@ def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, 
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         low, high = decibel_limits(images) if quantity == "power" else (0, max(1, int(images.max(initial=0))))
-        views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
-        return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view, area in views]
+        views, area = polar_to_cartesian(images, azimuth, ranges, width)
+        return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view in views]
 
     stored = _read_axes(sensor.path).get("range")
     return render, "" if stored is None else f"to {stored[-1]:.0f} m"
