@@ -18,12 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.tuning import TUNING
+from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.tuning import TUNING as RADAR
+
+#: Prior standard deviation of a turn of the array (sine): to turn it is to turn its mount, which was declared.
+#: Noise: tape measures and CAD, as `PRIOR_SIGMA` says.
+TURN_PRIOR = float(np.sin(PRIOR_SIGMA[0]))
 
 
 class Fit(NamedTuple):
@@ -84,7 +89,7 @@ def fit_moving(
     board = replace(board, gains=())
     gains = np.ones(snapshots.shape[1], "c16")
     spacing_sigma = TUNING.spacing_prior * board.spacing
-    turn_sigma = np.full(2, TUNING.turn_prior)
+    turn_sigma = np.full(2, TURN_PRIOR)
     right = up = np.empty(0)
     used = np.ones(len(snapshots), bool)
     for iteration in range(TUNING.iterations):
@@ -191,8 +196,8 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         gains = eigh(covariance)[1][:, -1]
         rest = 1 - np.abs(matmul(unit, gains.conj())) ** 2
         # The share of echoes that fit worst is left out, but never more than half of them.
-        typical = 2 * float(np.median(rest[power > 0])) if (power > 0).any() else TUNING.max_unexplained
-        limit = max(TUNING.min_unexplained, min(TUNING.max_unexplained, typical))
+        typical = 2 * float(np.median(rest[power > 0])) if (power > 0).any() else 0.0
+        limit = max(TUNING.min_unexplained, typical)
         weight = np.where((power > 0) & (rest <= limit), 1 / (rest + TUNING.min_unexplained), 0)
     return _normalised(gains), weight
 
@@ -233,7 +238,7 @@ def _turn(
     residual = doppler + (unit_vectors(right, up) * velocity).sum(axis=1)
     design = np.stack([by_right, by_up, by_right * right], axis=1) / sigma[:, None]
     target = -residual / sigma
-    prior = np.diag([TUNING.turn_prior**-2, TUNING.turn_prior**-2, TUNING.spacing_prior**-2])
+    prior = np.diag([TURN_PRIOR**-2, TURN_PRIOR**-2, TUNING.spacing_prior**-2])
     solution, information = np.zeros(3), prior
     for _ in range(8):
         rest = target - matmul(design, solution)

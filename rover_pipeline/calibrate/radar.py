@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from rover_pipeline.calibrate.array import Fit, fit_gains, fit_moving, strongest_directions
+from rover_pipeline.calibrate.array import TURN_PRIOR, Fit, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import ConfigError, FormatError
@@ -92,7 +92,8 @@ class _Radar:
     @property
     def doppler_sigma(self) -> float:
         """Standard deviation of an echo's Doppler less that of the motion, m/s."""
-        return float(np.hypot(VelocitySection().doppler_error * self.bin_mps, TUNING.velocity_sd))
+        section = VelocitySection()
+        return max(section.doppler_error * self.bin_mps, section.least_error)
 
     @property
     def board_name(self) -> str:
@@ -221,17 +222,17 @@ def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:
         if len(numbers):
             parts.append(radar.collect(numbers))
             velocities.append(velocity[parts[-1].frame])
-    count = sum(len(part.snr) for part in parts)
-    if count < TUNING.min_echoes:
+    count, needed = sum(len(part.snr) for part in parts), TUNING.min_echoes * len(radars[0].board.antennas)
+    if count < needed:
         raise ConfigError(
             f"{radars[0].path}: has {count} strong echoes while the radar moves, more slowly than its largest Doppler, "
-            f"{TUNING.min_echoes} are needed; calibrate on a reflector (--reflector)"
+            f"{needed} are needed; calibrate on a reflector (--reflector)"
         )
     echoes = _Echoes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     sigma = np.full(count, radars[0].doppler_sigma)
     velocity = np.concatenate(velocities)
     fit = fit_moving(radars[0].board, echoes.snapshots, echoes.snr, echoes.doppler, velocity, sigma)
-    if fit.used.sum() < TUNING.min_echoes:
+    if fit.used.sum() < needed:
         raise ConfigError(
             f"{radars[0].path}: {int(fit.used.sum())} of {count} echoes have the Doppler that `_radar_pose` predicts; "
             "is rig.radar right? Else calibrate on a reflector (--reflector)"
@@ -256,7 +257,7 @@ def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
     speed = np.linalg.norm(velocity, axis=1)
     limit = (max_doppler(radar.texts["sidecar"]) or np.inf) - OUTLIER * radar.doppler_sigma
     # Slower, a Doppler says no more about a direction than the prior of a turn does.
-    return velocity, (pose.valid(count) > 0) & (speed > radar.doppler_sigma / TUNING.turn_prior) & (speed < limit)
+    return velocity, (pose.valid(count) > 0) & (speed > radar.doppler_sigma / TURN_PRIOR) & (speed < limit)
 
 
 def _described(

@@ -26,6 +26,7 @@ from scipy.spatial.transform import Rotation
 from scipy.special import chdtri
 
 from rover_pipeline.calibrate.groups import excess
+from rover_pipeline.calibrate.tuning import TUNING as CALIBRATION
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
     MountEstimate,
@@ -41,9 +42,6 @@ from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve
 from rover_pipeline.radar.ego_motion import MIN_ECHOES, tangents
 from rover_pipeline.radar.tuning import TUNING
 
-#: Minimum number of points for each unknown in each half: with fewer the scale of their errors is not known.
-#: Tuned: by hand.
-_MIN_POINTS = 9
 #: Iterations at most, the step after which there are no more, rotations that are tried before, on about as many points,
 #: the number of points from which only every other one is used, and the change of the time offset, s, over which the
 #: motion is extrapolated. Schedule.
@@ -150,7 +148,7 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
     radar = radar.select(known[:: 1 + len(known) // _MANY])
     whole = fit(radar, trajectory, start, prior)
     used, compared = int(whole.agree.sum()), len(whole.agree)
-    if compared < 2 * _MIN_POINTS * len(prior):
+    if compared < 2 * CALIBRATION.min_echoes * len(prior):
         return unknown(start, f"{compared} points beside a pose are too few")
     if 2 * used < compared:
         text = "its velocities contradict the lidar's motion whatever the mount"

@@ -16,16 +16,13 @@ class Tuning:
     # --- Gains and directions of echoes (`array`) ---
     #: Iterations of directions and gains.
     iterations: int = 15
-    #: Minimum share of unexplained power in the weight of an echo, against echoes that decide alone, and the maximum
-    #: one of an echo that counts at all, against cells with two targets.
+    #: Minimum share of unexplained power in the weight of an echo, against echoes that decide alone.
     min_unexplained: float = 0.01
-    max_unexplained: float = 0.5
-    #: Prior standard deviations of the spacing (relative; what a board is built to), and of a turn of the array (sine),
-    #: against both where the Doppler does not determine them.
+    #: Prior standard deviation of the spacing (relative; what a board is built to), against one that the Doppler does
+    #: not determine.
     spacing_prior: float = 0.02
-    turn_prior: float = 0.3
-    #: Systematic part of the standard deviations of both, against ones that are too small: what the odometry's velocity
-    #: is wrong by in scale, and in direction with the radar's mounting.
+    #: Systematic part of the standard deviations of the spacing and of the turn, against ones that are too small: what
+    #: the odometry's velocity is wrong by in scale, and in direction with the radar's mounting.
     systematic: float = 0.002
     #: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians, against standard deviations
     #: that become zero with many frames: it is the same in all of them.
@@ -36,11 +33,10 @@ class Tuning:
     frames: int = 80
     #: Of each frame the strongest echoes.
     frame_echoes: int = 20
-    #: Standard deviation of the odometry's velocity, m/s.
-    velocity_sd: float = 0.01
-    #: Minimum number of echoes of a calibration from a recording, and the maximum standard deviation of a phase,
-    #: degrees, against calibrations that are worse than none.
-    min_echoes: int = 100
+    #: Minimum number of echoes for each antenna, or each unknown of a mount in each half, with fewer of which the scale
+    #: of their errors is not known, and the maximum standard deviation of a phase, degrees, against calibrations that
+    #: are worse than none.
+    min_echoes: int = 9
     max_phase_sd_deg: float = 10.0
     #: Distance from the stated one within which a reflector is searched, m, against other targets.
     near_m: float = 0.3
