@@ -83,7 +83,7 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float
             mirror = max(_near(mirror, degrees, metres), key=lambda plane: _explained(plane, centres, cells))
         hidden = centres[mirror.depth(centres) > TUNING.edge_m]
         explained = _explained(mirror, centres, cells)
-        if explained < max(TUNING.min_cells, TUNING.min_share * len(hidden)):
+        if explained < TUNING.min_cells:
             continue
         back, along = np.array([*-mirror.normal, 0.0]), np.array([-mirror.normal[1], mirror.normal[0], 0.0])
         image = mirror.image(hidden)
@@ -98,15 +98,14 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float
 
 
 def _free_standing(points: np.ndarray) -> np.ndarray:
-    """The centres of the cells, f8 (N, 3) m, in which something is that stands on the floor and is no wall."""
+    """The centres of the cells, f8 (N, 3) m, in which something is that is no wall."""
     keys = np.unique(_keys(points))
     cells = np.stack(unpack_key(keys), axis=1)
     if not len(cells) or np.prod(np.ptp(cells[:, :2], axis=0) + 1) > _MAX_COLUMNS:
         return np.empty((0, 3))
     row, column = (cells[:, :2] - cells[:, :2].min(axis=0)).T
-    count = np.zeros((row.max() + 1, column.max() + 1))
-    np.add.at(count, (row, column), 1)
-    standing = (count >= TUNING.standing_cells).astype("f8")
+    standing = np.zeros((row.max() + 1, column.max() + 1))
+    standing[row, column] = 1
     y, x = np.indices(standing.shape)
     share, mean_x, mean_y, xx, yy, xy = (
         ndimage.uniform_filter(standing * value, TUNING.window, mode="constant")
@@ -118,7 +117,7 @@ def _free_standing(points: np.ndarray) -> np.ndarray:
     half, root = (xx + yy) / 2, np.sqrt((xx - yy) ** 2 / 4 + xy**2)
     # n cells in a row have the variance n^2 / 12; here at least half of the window.
     wall = (half - root <= TUNING.max_across * (half + root)) & (half + root > (TUNING.window / 2) ** 2 / 12)
-    return (cells[((standing > 0) & ~wall)[row, column]] + 0.5) * TUNING.edge_m
+    return (cells[~wall[row, column]] + 0.5) * TUNING.edge_m
 
 
 def _symmetric(centres: np.ndarray, positions: np.ndarray) -> Iterator[Mirror]:

@@ -27,8 +27,6 @@ class Tuning:
     # --- Mirrors (`mirrors`), tried on simulated halls, flats and bushes ---
     #: Edge of the cells that are compared, m: larger than the errors of a map, smaller than a chair.
     edge_m: float = 0.2
-    #: Number of cells above each other from which on something stands there: the top of a table has fewer.
-    standing_cells: int = 3
     #: Cells along the edge of a window, and largest share of the variance within it across a line that is a wall.
     window: int = 11
     max_across: float = 0.12
@@ -39,12 +37,10 @@ class Tuning:
     #: Distances by which the cells behind a plane are moved for comparison: from, to and step, m. Equal pillars or
     #: desks in rows are symmetric about many planes, but then they are also found where they are moved to.
     moved_m: tuple[float, float, float] = (0.75, 16.0, 0.25)
-    #: How many times more cells the mirror image has to explain than any motion, and minimum number and share of the
-    #: cells that it explains: a tenth of a bush is explained by any other bush, and a mirror of furniture explained six
-    #: tenths.
+    #: How many times more cells the mirror image has to explain than any motion, and minimum number of the cells that
+    #: it explains: any bush explains a tenth of another one, also where it is moved to.
     min_ratio: float = 2.0
     min_cells: int = 100
-    min_share: float = 0.3
 
     # --- Removal of what moves (`removal`) ---
     #: What boxes are larger than they say, m, on each side and above: they end at the outermost returns that were seen.
