@@ -27,7 +27,7 @@ TUNED: dict[str, int] = {
     "imu": 18,
     "kinematics": 3,
     "lidar": 3,
-    "mapping": 15,
+    "mapping": 14,
     "numerics": 3,
     "objects": 30,
     "odometry": 70,

@@ -64,7 +64,7 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
     normals = np.cross(b - a, c - a)
     size = np.linalg.norm(normals, axis=1, keepdims=True)
     normals = normals / np.where(size > 0, size, 1) * np.where(normals[:, 2:] < 0, -1, 1)
-    usable = normals[:, 2] > np.cos(np.radians(TUNING.floor_tilt_deg))
+    usable = normals[:, 2] > np.hypot(normals[:, 0], normals[:, 1])  # rather level than upright
     if not usable.any():
         return None
     normals, heights = normals[usable], -np.einsum("ij,ij->i", normals, a)[usable]

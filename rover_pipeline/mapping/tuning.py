@@ -14,9 +14,6 @@ class Tuning:
     spread_sweeps: int = 8
 
     # --- The floor (`floor`), tried on simulated flats and streets ---
-    #: Largest tilt of the floor in the world, degrees, against ramps and walls: recordings begin with a lidar that is
-    #: nearly level.
-    floor_tilt_deg: float = 20.0
     #: Largest horizontal distance of a point of the floor, m, against ground that falls or rises farther away.
     floor_range_m: float = 15.0
     #: Half the thickness of the plane, m. In a thicker one a tilted plane would fit a road and its pavements together.
