@@ -64,7 +64,7 @@ def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.nd
     """
     bare = replace(board, gains=())
     aligned = snapshots * plane_waves(bare, right, up).conj()
-    gains, weight = _principal(aligned)
+    gains, weight = _principal(aligned, snr)
     phase_sigma = np.hypot(_scatter(aligned, gains, weight, snr), TUNING.clutter_phase)
     fitted = coherence(replace(board, gains=tuple(gains.tolist())), snapshots, right, up)
     return Fit(gains, phase_sigma, board.spacing, np.inf, fitted, right, up, weight > 0)
@@ -96,12 +96,12 @@ def fit_moving(
         current = replace(board, gains=tuple(gains.tolist()))
         found = (right, up) if iteration else strongest_directions(current, snapshots)
         unexplained = float(np.median(1 - coherence(current, snapshots, *found)[used]))
-        fit_weight = 1 / max(unexplained, TUNING.min_unexplained)
+        fit_weight = 1 / max(unexplained, 1 / float(np.median(snr)))
         right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
         predicted = -(unit_vectors(right, up) * velocity).sum(axis=1)
         used = np.abs(doppler - predicted) < OUTLIER * doppler_sigma
-        gains, weight = _principal(np.where(used[:, None], aligned, 0))
+        gains, weight = _principal(np.where(used[:, None], aligned, 0), snr)
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
         spacing_sigma = np.hypot(stretch_sigma, TUNING.systematic) * board.spacing
@@ -182,14 +182,15 @@ def _vertex(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
     return np.where(np.isfinite(offset), np.clip(np.nan_to_num(offset), -0.5, 0.5), 0)
 
 
-def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _principal(aligned: np.ndarray, snr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gains c16 (antenna,) that fit most echoes, and the weight of each echo, f8 (echo,).
 
-    Echoes count by how well they fit: a cell with two targets fits no gains.
+    Echoes count by how well they fit: a cell with two targets fits no gains. Noise leaves 1 / `snr` of the power
+    unexplained, so that none can decide alone.
     """
     power = (np.abs(aligned) ** 2).sum(axis=1)
     unit = aligned / np.sqrt(np.maximum(power, 1e-30))[:, None]
-    weight = (power > 0).astype("f8")
+    weight, noise = (power > 0).astype("f8"), 1 / np.maximum(snr, 1.0)
     gains = np.ones(aligned.shape[1], "c16")
     for _ in range(10):
         covariance = matmul((unit * weight[:, None]).T, unit.conj())
@@ -197,8 +198,7 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rest = 1 - np.abs(matmul(unit, gains.conj())) ** 2
         # The share of echoes that fit worst is left out, but never more than half of them.
         typical = 2 * float(np.median(rest[power > 0])) if (power > 0).any() else 0.0
-        limit = max(TUNING.min_unexplained, typical)
-        weight = np.where((power > 0) & (rest <= limit), 1 / (rest + TUNING.min_unexplained), 0)
+        weight = np.where((power > 0) & (rest <= typical + noise), 1 / (rest + noise), 0)
     return _normalised(gains), weight
 
 

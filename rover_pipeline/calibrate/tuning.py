@@ -16,8 +16,6 @@ class Tuning:
     # --- Gains and directions of echoes (`array`) ---
     #: Iterations of directions and gains.
     iterations: int = 15
-    #: Minimum share of unexplained power in the weight of an echo, against echoes that decide alone.
-    min_unexplained: float = 0.01
     #: Prior standard deviation of the spacing (relative; what a board is built to), against one that the Doppler does
     #: not determine.
     spacing_prior: float = 0.02
