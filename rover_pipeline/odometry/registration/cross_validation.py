@@ -38,7 +38,7 @@ BLOCK, BLOCKS = 5, 4
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
 _WIDE = 0.22
-#: Standard deviation of the direction of a beam, rad. Noise: data sheets of rotating lidars, 0.1 degrees.
+#: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
 _BEAM = np.radians(0.05)
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0

@@ -32,9 +32,9 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        beam: standard deviation of the direction of a beam, rad, which beside the independent errors of its points makes
-            the direction of a plane wrong. What such planes seem to say about a motion along them is taken away from
-            the matrices (errors in variables; W. A. Fuller, "Measurement Error Models", 1987); 0: it is not.
+        beam: standard deviation of the direction of a beam, rad. Beside the independent errors of points it makes the
+            directions of planes wrong. What these seem to say about a motion along them is taken away from the matrices
+            (errors in variables; W. A. Fuller, "Measurement Error Models", 1987); 0: it is not.
     """
 
     gate: float
