@@ -34,9 +34,9 @@ _MIN_POINTS = 8
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 #: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
 #: moves along with the lidar. So a plane of one beam must be thin along the ray, too. The points of one beam have the
-#: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart. Beams are counted as if
-#: they were as far apart as the second figure, rad, as those of the coarsest lidars are, of 32 beams in 90 degrees: so
-#: they are not more than they seem to be. Tuned: by hand, and data sheets.
+#: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart. Beams are counted as
+#: if they were as far apart as the second figure, rad, as those of the coarsest lidars are, of 32 beams in 90 degrees:
+#: so they are not more than they seem to be. Tuned: by hand, and data sheets.
 _ONE_BEAM, _SPACING = 0.002, 0.05
 
 
