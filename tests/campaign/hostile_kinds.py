@@ -416,6 +416,25 @@ def beams_are_off(rng: Rng) -> Hostile:
     return _hostile(_place(rng), 4.5, faults=[f"beam-angles={size:.2f}"], alter=[_anywhere(rng)], imu=_coin(rng))
 
 
+def tunnel_of_pilasters(rng: Rng) -> Hostile:
+    """A drive through a tunnel with equal pilasters, with beams that are not where the sidecar says."""
+    speed, period = float(rng.uniform(2, 16)), float(rng.uniform(1, 8))
+    alter = rigs.pilasters(period, float(rng.uniform(2.3, 4.8)))
+    faults = [f"beam-angles={rng.uniform(0.03, 0.1):.3f}"]
+    drawn = f"every {period:.2f} m, {speed:.2f} m/s"
+    return _hostile("crowd", 4.0, faults=faults, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
+
+
+def garage_of_pillars(rng: Rng) -> Hostile:
+    """A garage with equal pillars, with beams that are not where the sidecar says."""
+    period, radius, drives = float(rng.uniform(2.5, 6)), float(rng.uniform(0.15, 0.4)), _coin(rng)
+    speed = float(rng.uniform(2, 12) if drives else rng.uniform(1, 1.6))
+    alter = rigs.garage(period, radius, drives)
+    faults = [f"beam-angles={rng.uniform(0.03, 0.1):.3f}"]
+    drawn = f"every {period:.2f} m, {speed:.1f} m/s"
+    return _hostile("crowd", 4.5, faults=faults, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
+
+
 KINDS: dict[str, Callable[[Rng], Hostile]] = {
     kind.__name__: kind
     for kind in (
@@ -426,6 +445,6 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         imu_scale_is_off, gyro_bias_is_large, imu_freezes, imu_has_gaps, no_rig, unkind, everything, bushes, park,
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
         traffic_sets_off, turned_fast, goes_dark, beams_reversed, mirror_world, lidar_freezes, lidar_stutters,
-        sweeps_are_lost, flat_field, stairs, beams_are_off,
+        sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters, garage_of_pillars,
     )
 }  # fmt: skip

@@ -164,6 +164,38 @@ def corridor(half: float, offsets: Sequence[tuple[float, float]], pillars: float
     return alter
 
 
+def driven(rig: Rig) -> Motion:
+    """A drive along the straight at full speed from the first sweep on, without a gait."""
+    motion = _straight(rig)
+    path = Later(motion.path, -1.75 * motion.speed)  # what it has covered by then
+    return replace(motion, gait=Gait(), stand=-2.0, spin_up=0.5, path=path)
+
+
+def pilasters(period: float, half: float) -> Alter:
+    """A drive through a tunnel, `half` m to each side of its middle, with equal pilasters every `period` metres."""
+
+    def alter(rig: Rig) -> Rig:
+        parts = _tube(half, 4.5)
+        for x in np.arange(-_LONG / 2 + 1, _LONG / 2, period):
+            parts += [box((float(x), side * (half - 0.1), 2.2), (0.4, 0.3, 4.4), "plaster") for side in (-1, 1)]
+        return replace(rig, motion=driven(rig), world=World(parts, _LIGHT))
+
+    return alter
+
+
+def garage(period: float, radius: float, drives: bool) -> Alter:
+    """A low garage with equal pillars every `period` metres, whose walls are too far away to be seen."""
+
+    def alter(rig: Rig) -> Rig:
+        parts = [_ground(200.0), box((0.0, 0.0, 2.9), (_LONG, 200.0, 0.2), "ceiling")]
+        rows = [float(y) for y in np.arange(-40, 40, period) + period / 2 if abs(y) > 0.8]
+        for x in np.arange(-110, 110, period):
+            parts += [cylinder(float(x), y, 0.0, 2.8, radius, "concrete") for y in rows]
+        return replace(rig, motion=driven(rig) if drives else _straight(rig), world=World(parts, _LIGHT))
+
+    return alter
+
+
 def field(offsets: Sequence[tuple[float, float]]) -> Alter:
     """Flat ground without anything on it but companions."""
 

@@ -174,3 +174,30 @@ def test_wrong_directions_of_planes_hold_no_rig_over_a_field(fenced: bool) -> No
     across, along = deviations[[2, 3, 4]], deviations[[0, 1, 5]]
     assert (across < (1.05e-3 if fenced else 0.01 * along.min())).all()
     assert (along < 1.05e-3).all() if fenced else (along > 1.0).all()
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("off", [0.0, 0.05, 0.12])
+def test_ripples_that_beams_draw_which_point_elsewhere_are_no_structure_of_a_corridor(off: float, closed: bool) -> None:
+    """They move along with the lidar, which seems to stand wherever it is; a wall at the end shows where it is."""
+    rng, surfels = np.random.default_rng(8), SurfelMap((0.25, 0.5, 1.0))
+    up, left = np.meshgrid(np.radians(np.linspace(-45, 45, 32)), np.linspace(-np.pi, np.pi, 512), indexing="ij")
+    off_up, off_left = np.radians(off) * rng.standard_normal((2, 32, 1))
+    true, stated = (
+        np.stack([np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u)], -1)
+        for u, v in ((up + off_up, left + off_left), (up, left))
+    )
+    end = 6.1 if closed else 1e9
+    distance = (np.where(true > 0, [end, 2.2, 3.1], [end, 2.2, 1.27]) / np.maximum(np.abs(true), 1e-12)).min(axis=-1)
+
+    def scene() -> np.ndarray:
+        points = ((distance + 0.002 * rng.standard_normal(distance.shape))[..., None] * stated).reshape(-1, 3)
+        return points[distance.ravel() < 30].astype("f4")
+
+    for _ in range(3):
+        surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    enough = OdometryOptions().max_error ** -2
+    assert fit.large[1, 1] > 100 * enough
+    assert fit.large[0, 0] > 100 * enough if closed else fit.large[0, 0] < enough
