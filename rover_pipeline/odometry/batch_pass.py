@@ -53,6 +53,11 @@ class BatchPass:
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
 
+    def in_one_world(self, segment: int) -> range:
+        """A segment and its neighbours, without those that nothing connects it with."""
+        first = max(segment - (segment not in self.reader.apart), 0)
+        return range(first, min(segment + (segment + 1 not in self.reader.apart) + 1, len(self.ranges)))
+
     def equations(
         self, start: int, stop: int
     ) -> tuple[list[tuple[SplineEquations, Nuisance, list[SweepFit]]], list[np.ndarray]]:
@@ -61,7 +66,7 @@ class BatchPass:
         reader, options = self.reader, self.reader.options
         maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
-        for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
+        for near in self.in_one_world(segment):
             for half, surfels in enumerate(maps.maps):
                 surfels.add(self.store.get(f"{near}-{half}"))
         begin, end = reader.span(start, stop)

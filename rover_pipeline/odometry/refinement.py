@@ -379,7 +379,7 @@ def _at_once(
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
     expected = [(errors.common, 1.0), *(errors.others or [(errors.common, 1.0)] * len(reader.others))]
-    system = SplineSystem(trajectory, options, errors.nuisance)
+    system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(ranges))
     with recording.exchange() as store:
         segments = BatchPass(reader, trajectory, ranges, store, errors, vibration)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)

@@ -8,7 +8,7 @@ and, in directions that the planes leave open, from the poses of the shared fram
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,6 +85,8 @@ class SweepReader:
         own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
         others: lidars beside this one, whose sweeps contribute to the batch.
+        apart: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not
+            known, so that neither may be registered to the map of the other.
         kept: where sweeps are kept that have been read, which is faster than to select their points again.
     """
 
@@ -97,6 +99,7 @@ class SweepReader:
     own: tuple[OwnRegion, ...] = ()
     density: int = 1
     others: tuple[OtherLidar, ...] = ()
+    apart: Collection[int] = ()
     kept: Exchange | None = None
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
@@ -130,6 +133,19 @@ class SweepReader:
         """First and last instant of some sweeps, seconds."""
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
+
+    def unknown(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+        """First and last instant, s, of the gaps before segments that nothing connects with the one before.
+
+        Nothing is known about the motion in them. The guess that fills them must not move the sweeps beside them.
+        """
+        used = np.flatnonzero(self.recording.valid)
+        around = [(used[used < ranges[number][0]], ranges[number][0]) for number in sorted(self.apart)]
+        return [
+            (self.span(int(before[-1]), int(before[-1]) + 1)[1], self.span(first, first + 1)[0])
+            for before, first in around
+            if len(before)
+        ]
 
     def rates(
         self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]

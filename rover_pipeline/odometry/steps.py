@@ -135,6 +135,8 @@ def odom(
         trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
+    apart = {number for number, seam in enumerate(seams, 1) if not seam.connected}
+    reader = replace(reader, apart=apart)
     beside, left_out = other_lidars(recording, reader, config, origin)
     with recording.exchange() as kept:
         refined = refine_in_batch(replace(reader, kept=kept), trajectory, ranges, imu, beside)

@@ -131,12 +131,24 @@ class SplineSystem:
 
     Args:
         nuisance: f8 (K,), what all points have in common, which the equations are about as well; see `Nuisance`.
+        unknown: first and last instant, s, of spans in which the motion is not known and has no prior either.
     """
 
     def __init__(
-        self, trajectory: SplineTrajectory, options: OdometrySection, nuisance: np.ndarray | None = None
+        self,
+        trajectory: SplineTrajectory,
+        options: OdometrySection,
+        nuisance: np.ndarray | None = None,
+        unknown: Iterable[tuple[float, float]] = (),
     ) -> None:
         count, unknowns = len(trajectory.pos), DEPTH + len(options.voxels)
+        # The third difference of four control points is the jerk between the two in the middle.
+        self.known = [0]
+        for first, last in unknown:
+            stop = int(np.ceil((first - trajectory.start) / trajectory.step))
+            start = int(np.floor((last - trajectory.start) / trajectory.step))
+            self.known += [stop + ORDER - 1, max(start, stop)]
+        self.known += [count]
         self.nuisance = np.zeros(unknowns) if nuisance is None else nuisance
         self.of_nuisance = Nuisance(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
         self.expected = np.full(unknowns, _DEPTH)
@@ -245,8 +257,10 @@ class SplineSystem:
     def _prior(self, start: int, stop: int) -> SplineEquations:
         """The prior of the control points from `start` until before `stop`."""
         low, high = max(0, start - ORDER + 1), min(stop + ORDER - 1, len(self.right))
-        prior = _no_equations(part := self.trajectory.part(low, high).in_order())
-        add_smoothness(part, self.information, 0, prior)
+        prior = _no_equations(self.trajectory.part(low, high))
+        for first, last in np.clip(self.known, low, high).reshape(-1, 2).tolist():
+            part = SplineEquations(0, *(each[first - low : last - low] for each in prior[1:]))
+            add_smoothness(self.trajectory.part(first, last).in_order(), self.information, 0, part)
         prior.blocks[:, 0] += 1e-6 * np.eye(6)
         chosen = slice(start - low, stop - low)
         return SplineEquations(start, prior.blocks[chosen], prior.right[chosen])
