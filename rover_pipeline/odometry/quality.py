@@ -30,8 +30,6 @@ _SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3)))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
-#: Mean speed over a second, below which a rig may stand, m/s: a walk is faster. Tuned: by hand.
-_STANDS = 0.3
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
 #: 0.6 degrees a second and a car 3. Its motion lasts for as long as it is faster than the last figure, m/s.
 #: Tuned: a trolley and a car.
@@ -98,22 +96,23 @@ class Quality(NamedTuple):
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
             Refusal("misfit", self.misfit > _misfit_limit(), parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
-            Refusal("companions", self.stands_by_small_bodies(options, state, ts), parts=True),
+            Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("traffic", self.glides_without_turn(options, state, ts), parts=True),
         ]
 
-    def stands_by_small_bodies(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
-        """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
+    def shown_by_small_bodies(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+        """Where small bodies alone show how the rig moves, which may move themselves, bool (frame,).
 
-        Floors and walls are the same for a rig that walks along a corridor. Then small bodies alone show whether it
-        stands. These stand in the frame of the rig, as people do who walk along. Small bodies that a rig moves past do
-        not walk along with it.
+        Floors and walls are the same for a rig that walks along a corridor, beside people who walk with it, and for one
+        that stands while people pass. Large planes that know the way of a second to a third of it do not follow a way
+        that is not true: they are no planes in a map that was made along it.
         """
         alone = self._small_bodies_alone(options)
+        unseen = self.structure * (_speed(state, ts) * _WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
         # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
-        return stretch & np.isin(number, number[alone & (_speed(state, ts) < _STANDS)])
+        return stretch & np.isin(number, number[alone & unseen])
 
     def glides_without_turn(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may stand although it seems to glide, because bodies around it set off, bool (frame,).

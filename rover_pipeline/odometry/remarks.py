@@ -14,8 +14,8 @@ from rover_pipeline.odometry.segments import Seam
 _DOUBTS = {
     "accelerometer": "the accelerometer contradicts the trajectory, at {} sweeps in all; the world there leaves a "
     "direction open, or moves along",
-    "companions": "the rig seems to stand, as {} sweeps say, but only small bodies say so, which may move along with "
-    "it; floors and walls leave a direction open; declare in `rig.own` what belongs to the rig",
+    "companions": "floors and walls leave a direction open at {} sweeps, and only small bodies show the motion along "
+    "it, which may move themselves; declare in `rig.own` what belongs to the rig",
     "traffic": "the rig seems to glide without a turn, as {} sweeps say, which nothing that carries a rig does; what "
     "is around it may have set off instead; a radar would show it",
 }

@@ -351,6 +351,14 @@ def traffic_sets_off(rng: Rng) -> Hostile:
     return _hostile("indoor", 5.0, alter=[alter], imu=_coin(rng), drawn=f"to {speed:.1f} m/s, {posts} posts")
 
 
+def people_pass(rng: Rng) -> Hostile:
+    """Somebody who holds the rig stands in a bare corridor, while a stream of people passes."""
+    half, count, pace = float(rng.uniform(1, 2.2)), int(rng.integers(4, 20)), float(rng.uniform(0.8, 2))
+    lefts, ahead = rng.uniform(0.5, half, count) * rng.choice([-1, 1], count), rng.uniform(-12, 8, count)
+    alter = rigs.people_pass(half, pace, lefts.tolist(), ahead.tolist())
+    return _hostile("crowd", 4.5, alter=[alter], imu=_coin(rng), drawn=f"{count} people at {pace:.1f} m/s")
+
+
 def turned_fast(rng: Rng) -> Hostile:
     """The rig is turned by up to 400 degrees a second."""
     speed, peak = 0.6, float(np.radians(rng.uniform(200, 400)))
@@ -444,7 +452,7 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         imu_mounted_otherwise, gyro_saturates, gyro_saturates_in_a_bare_field, imu_is_late, imu_of_another_time_base,
         imu_scale_is_off, gyro_bias_is_large, imu_freezes, imu_has_gaps, no_rig, unkind, everything, bushes, park,
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
-        traffic_sets_off, turned_fast, goes_dark, beams_reversed, mirror_world, lidar_freezes, lidar_stutters,
-        sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters, garage_of_pillars,
+        traffic_sets_off, people_pass, turned_fast, goes_dark, beams_reversed, mirror_world, lidar_freezes,
+        lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters, garage_of_pillars,
     )
 }  # fmt: skip

@@ -91,6 +91,21 @@ class Later(ClosedPath):
         return self._path.derivative(order, arc_length + self._start)
 
 
+class InPlace(ClosedPath):
+    """A path along which a rig makes its steps and gets nowhere: a thousandth of the way."""
+
+    def __init__(self, path: ClosedPath, start: float) -> None:
+        self.length, self._path, self._start = path.length, path, start
+
+    def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
+        way = self._path.derivative(order, arc_length + self._start)
+        if order:
+            return 1e-3 * way
+        place = self._path.derivative(0, np.array([self._start]))
+        stays: np.ndarray = place + 1e-3 * (way - place)
+        return stays
+
+
 def elsewhere(start: float) -> Alter:
     """The rig begins `start` metres along its path."""
     return lambda rig: replace(rig, motion=replace(rig.motion, path=Later(rig.motion.path, start)))
@@ -160,6 +175,29 @@ def corridor(half: float, offsets: Sequence[tuple[float, float]], pillars: float
             for x in np.arange(-_LONG / 2 + 1, _LONG / 2, pillars):
                 parts += [cylinder(float(x), side * (half + 0.75), 0.0, 2.8, 0.2, "plaster") for side in (-1, 1)]
         return replace(rig, motion=motion, world=World(parts, _LIGHT, _companions(motion, offsets)))
+
+    return alter
+
+
+def people_pass(half: float, pace: float, lefts: Sequence[float], ahead: Sequence[float]) -> Alter:
+    """The rig is held by somebody who stands in a bare corridor, while people walk past.
+
+    Args:
+        lefts: of each of them, to the left of the rig; ahead: of the rig at the start.
+    """
+
+    def alter(rig: Rig) -> Rig:
+        motion = _straight(rig)
+        path, goes, before = motion.path, Pace(pace, -30.0, 0.1), 30.0 * pace
+        people = [
+            replace(
+                person(f"passer-by {n}", Beside(path, left), pace, coat="coat", start=_STRAIGHT + at - before),
+                pace=goes,
+            )
+            for n, (left, at) in enumerate(zip(lefts, ahead, strict=True))
+        ]
+        motion = replace(motion, path=InPlace(path, _STRAIGHT), stand=0.0)
+        return replace(rig, motion=motion, world=World(_tube(half + 0.8, 2.8), _LIGHT, tuple(people)))
 
     return alter
 

@@ -111,17 +111,19 @@ def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
     assert one_in(8192, 8192, 2) == 1 and one_in(500, 8192, 1) == 1
 
 
-def test_a_rig_that_stands_where_small_bodies_alone_say_so_may_move_with_them() -> None:
-    ts, ones = 0.1 * np.arange(30), np.ones(30)
-    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, ones)
-    nothing = np.zeros((30, 3))
-    still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
-    walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
-    among = bare.stands_by_small_bodies(OdometryOptions(), still, ts)
-    assert among.all() and "seems to stand, as 30 sweeps say" in doubt_warnings({"companions": among})[0]
-    assert not bare.stands_by_small_bodies(OdometryOptions(), walks, ts).any()
+@pytest.mark.parametrize("speed", [0.0, 1.0, 10.0])
+def test_a_motion_that_small_bodies_alone_show_may_be_theirs(speed: float) -> None:
+    ts, ones, nothing = 0.1 * np.arange(30), np.ones(30), np.zeros((30, 3))
+    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, ones)
+    state = State(pos=speed * ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing,
+                  avel=nothing)  # fmt: skip
+    among = bare.shown_by_small_bodies(OdometryOptions(), state, ts)
+    assert among.all() and "open at 30 sweeps" in doubt_warnings({"companions": among})[0]
     walled = bare._replace(structure=1e5 * ones)
-    assert not walled.stands_by_small_bodies(OdometryOptions(), still, ts).any()
+    assert not walled.shown_by_small_bodies(OdometryOptions(), state, ts).any()
+    # Few walls do not show that a rig stands, but they show that it did not walk.
+    few = bare._replace(structure=100 * ones)
+    assert few.shown_by_small_bodies(OdometryOptions(), state, ts).any() == (speed == 0)
 
 
 def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_follows() -> None:
