@@ -210,6 +210,7 @@ def adopt(start: Mount, whole: MountEstimate, halves: Sequence[MountEstimate], g
     if chdtrc(7, apart) < FALSE_ALARM:
         return unknown(start, "its halves show different mounts: the sensor moves, or they are too short")
     if gain <= 0:
-        whole = replace(whole, remarks=("what every other second shows is no better in the others",))
+        no_better = "every other second shows a mount that fits the seconds between no better than the declared one"
+        whole = replace(whole, remarks=(no_better,))
     more = max(0.0, apart / 7 - 1) * (whole.covariance - whole.shared)
     return replace(whole, covariance=whole.covariance + more, adopted=gain > 0)
