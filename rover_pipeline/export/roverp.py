@@ -13,7 +13,6 @@ was smoothed or left out. OUT may be the recording itself. Files that are there 
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from rover_pipeline.export.contents import Arrays, Table
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.export.recording import Recording
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
@@ -165,8 +165,7 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
         (scratch / name).rename(target / name)
     scratch.rmdir()
     if (folder / _CLASSES).exists():
-        text = json.dumps(read_json(folder / _CLASSES), indent=2) + "\n"
-        (target / _CLASSES).write_text(text, encoding="utf-8")
+        replace_json(target / _CLASSES, read_json(folder / _CLASSES))
         names.append(_CLASSES)
     return [target / name for name in names]
 
