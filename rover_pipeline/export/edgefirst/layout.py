@@ -52,8 +52,6 @@ _BATCH = 4096  # Schedule.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
 #: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
 _PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
-#: Marker of a Huffman table. Some cameras leave the standard one out of the JPEGs of a video.
-_DHT = b"\xff\xc4"
 
 
 class Row(NamedTuple):
@@ -145,11 +143,6 @@ def arrow() -> Any:
 def png16(image: np.ndarray) -> bytes:
     """A greyscale PNG of u2 (height, width). PNG stores the larger byte first, OpenCV sees to that."""
     return encode_picture(".png", image, _PNG)
-
-
-def has_huffman_table(jpeg: bytes) -> bool:
-    """Whether a JPEG is complete in itself."""
-    return _DHT in jpeg[: jpeg.find(b"\xff\xda")]
 
 
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:

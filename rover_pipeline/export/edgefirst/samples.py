@@ -313,7 +313,8 @@ class Sequence:
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
         jpeg = self._pictures.jpeg(picture) if isinstance(self._pictures, PictureChannel) else b""
-        if not layout.has_huffman_table(jpeg):
+        # Some cameras leave the standard Huffman table (DHT) out of the JPEGs of a video.
+        if b"\xff\xc4" not in jpeg[: jpeg.find(b"\xff\xda")]:
             jpeg = encode(self._pictures.sample(picture))
         return layout.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 

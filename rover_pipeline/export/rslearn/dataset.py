@@ -248,7 +248,7 @@ def write(job: ExportJob) -> None:
 def _radars(job: ExportJob, recording: Recording) -> dict[str, Recording]:
     """Layer of power -> the recording as the radar of it sees it."""
     views = job.views(recording, "radar") if job.options.radar else []
-    return {"radar_power" if view is recording else windows.power_layer(view.called("radar")): view for view in views}
+    return {"radar_power" if view is recording else f"{view.called('radar')}_power": view for view in views}
 
 
 def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers: list[str], crs: str) -> list[Path]:
