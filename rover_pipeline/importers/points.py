@@ -270,11 +270,6 @@ class SweepsWriter:
         self._source, self._last = source, -np.inf
         self._writer: PointsWriter | None = None
 
-    @property
-    def begun(self) -> bool:
-        """Whether there was a sweep."""
-        return self._writer is not None
-
     def put(
         self, ts: float, cloud: Cloud, unit: str, instant: str = "the end of the sweep", *, valid: bool = True
     ) -> None:

@@ -52,7 +52,7 @@ class SweepSink(Sink):
 
     def add(self, ns: int, prepared: _Sweep | None) -> None:
         """Store a sweep, at its end where the instants of its points are known."""
-        if prepared is None or not (self._sweeps.begun or len(prepared.cloud.xyz)):
+        if prepared is None or not (self.count or len(prepared.cloud.xyz)):
             self._empty += 1  # it does not show what its points would have
             return
         if len(prepared.cloud.xyz):
