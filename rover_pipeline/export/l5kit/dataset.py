@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,8 @@ def write(job: ExportJob) -> None:
         )
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
-        agents = _Agents(recording, trajectory, options) if options.agents else None
-        for scene in scenes:
-            found, counts = agents.at(scene) if agents else (np.empty(0, records.AGENT), np.zeros_like(scene.times))
+        agents = _agents_of(recording, trajectory, scenes, options)
+        for scene, (found, counts) in zip(scenes, agents, strict=True):
             for store in (whole, stores[scene.split]):
                 store.add(recording.name, scene, found, counts)
     if not len(whole):
@@ -70,22 +69,20 @@ def write(job: ExportJob) -> None:
         store.close()
 
 
-class _Agents:
-    """The agents of one recording."""
-
-    def __init__(self, recording: Recording, trajectory: Trajectory, options: L5kitOptions) -> None:
-        self._reader = ObjectReader(recording.path)
-        self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
-        self._weights = records.label_weights(self._reader.classes)
-        self._options = options
-
-    def at(self, scene: records.Scene) -> tuple[np.ndarray, np.ndarray]:
-        """See `agents_at`."""
-        margin = self._options.max_gap
-        begin, end = scene.times[0] / 1e9 - margin, scene.times[-1] / 1e9 + margin
-        start, stop = np.searchsorted(self._ts, [begin, end]).tolist()
-        objects = self._reader.read(start, stop, self._ts)
-        return records.agents_at(scene.times, scene.pos, objects, self._weights, self._options)
+def _agents_of(
+    recording: Recording, trajectory: Trajectory, scenes: Sequence[records.Scene], options: L5kitOptions
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The agents of each scene of a recording, see `agents_at`; none where they are not asked for."""
+    if not options.agents:
+        yield from ((np.empty(0, records.AGENT), np.zeros_like(scene.times)) for scene in scenes)
+        return
+    reader = ObjectReader(recording.path)
+    ts = lidar_clock(recording.path, reader.ts, trajectory)
+    weights = records.label_weights(reader.classes)
+    for scene in scenes:
+        around = scene.times[0] / 1e9 - options.max_gap, scene.times[-1] / 1e9 + options.max_gap
+        start, stop = np.searchsorted(ts, around).tolist()
+        yield records.agents_at(scene.times, scene.pos, reader.read(start, stop, ts), weights, options)
 
 
 class _Store:
