@@ -225,6 +225,16 @@ class RslearnOptions(DatasetOptions):
         return ("radar",) if self.radar else ()
 
 
+#: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
+MDA_SOURCES = {
+    "camera": ("camera", "video.avi", "_camera_pose"),
+    "lidar": ("_lidar_image", "rng", "_odom"),
+    "radar": ("_radar_range_azimuth", "power", "_radar_pose"),
+}
+#: Channels of `_radar_quality`, each a share or a coherence.
+RADAR_MEASURES = ("clipped", "interfered", "coherence")
+
+
 class MdaOptions(DatasetOptions):
     """`mda`: one file for each key frame, with its picture, annotations and their revisions."""
 
@@ -242,14 +252,10 @@ class MdaOptions(DatasetOptions):
     )
 
     def needs(self) -> tuple[str, ...]:
-        picture, poses = {
-            "camera": ("camera/video.avi", "_camera_pose"),
-            "lidar": ("_lidar_image/rng", "_odom"),
-            "radar": ("_radar_range_azimuth/power", "_radar_pose"),
-        }[self.sensor]
-        quality = tuple(f"_radar_quality/{name}?" for name in ("clipped", "interfered", "coherence"))
+        sensor, channel, poses = MDA_SOURCES[self.sensor]
+        quality = tuple(f"_radar_quality/{name}?" for name in RADAR_MEASURES)
         return (
-            picture,
+            f"{sensor}/{channel}",
             *(f"{poses}/{name}" for name in ("pos", "rot", "vel")),
             *(_OBJECTS if self.objects else ()),
             "_odom/cov?",

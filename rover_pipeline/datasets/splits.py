@@ -102,10 +102,8 @@ def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndar
     apart = splits.copy()
     for index in indices:
         known = (index >= 0) & (splits != NO_SPLIT)
-        if not known.any():
-            continue
-        lowest = np.full(int(index.max()) + 1, len(SPLITS), "i1")
-        highest = np.full(int(index.max()) + 1, NO_SPLIT, "i1")
+        lowest = np.full(index.max(initial=-1) + 1, len(SPLITS), "i1")
+        highest = np.full(index.max(initial=-1) + 1, NO_SPLIT, "i1")
         np.minimum.at(lowest, index[known], splits[known])
         np.maximum.at(highest, index[known], splits[known])
         apart[known] = np.where(lowest[index[known]] == highest[index[known]], apart[known], NO_SPLIT)

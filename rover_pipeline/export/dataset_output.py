@@ -21,7 +21,7 @@ from typing import Any
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, open_regular, remove_tree, switch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
-from rover_pipeline.format.files import STAMP, below, make_folders, opened_file
+from rover_pipeline.format.files import STAMP, below, make_folders, opened_file, replace_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
 from rover_pipeline.format.texts import read_json, read_text
 
@@ -57,10 +57,7 @@ class DatasetOutput:
         files = list(make())
         _sync(files)
         listed = [path.relative_to(self.folder).as_posix() for path in files]
-        scratch = marker.with_suffix(".new")
-        scratch.write_text(json.dumps({"key": key, "files": listed}), encoding="utf-8")
-        sync_file(scratch)
-        os.replace(scratch, marker)
+        replace_file(marker, json.dumps({"key": key, "files": listed}))
         return True
 
     def adopt(self, left: Path) -> int:

@@ -37,7 +37,7 @@ from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import below
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.validation.rig import whole_sensor
+from rover_pipeline.validation.rig import read_sensor_poses
 
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up. Layout.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -137,11 +137,9 @@ class _Camera:
         self._recorded_lens = view.lens()
         self._camera = view.sensor("camera", "video.avi")
         self._pictures = self._camera.channel("video.avi")
-        pose = whole_sensor(view.folder("_camera_pose"), "pos", "rot")
-        self._ts, self._pos, self._rot = pose["ts"], pose["pos"], pose["rot"]
+        self._ts, self._poses, valid = read_sensor_poses(view.folder("_camera_pose"))
         count = min(len(self._ts), self._camera.length(truncate=True, channels=("video.avi",)))
-        good = self._camera.valid(count).astype(bool) & pose["valid"][:count].astype(bool)
-        good &= np.isfinite(self._pos[:count]).all(1) & np.isfinite(self._rot[:count]).all((1, 2))
+        good = self._camera.valid(count).astype(bool) & (valid & self._poses.finite)[:count]
         self._chosen = np.flatnonzero(good)
         self._chosen = self._chosen[self._chosen % self._options.every == 0]
         if not len(self._chosen):
@@ -156,7 +154,7 @@ class _Camera:
 
     def course(self) -> Course:
         """The pictures that are to be split."""
-        return Course(self._view.name, self._ts[self._chosen], self._pos[self._chosen])
+        return Course(self._view.name, self._ts[self._chosen], self._poses.pos[self._chosen])
 
     def write(self, masked: bool) -> list[dict[str, Any]]:
         """Write pictures and, if wanted, the mask. Returns the frames."""
@@ -188,8 +186,9 @@ class _Camera:
 
     def _matrix(self, number: int) -> list[list[float]]:
         matrix = np.eye(4)
-        matrix[:3, :3], matrix[:3, 3] = matmul(self._rot[number], FLU_FROM_OPENGL), self._pos[number]
-        return [[float(value) for value in row] for row in matrix]
+        rot, pos = self._poses.select(number)
+        matrix[:3, :3], matrix[:3, 3] = matmul(rot, FLU_FROM_OPENGL), pos
+        return matrix.tolist()
 
     @property
     def _lens(self) -> Lens:

@@ -144,8 +144,6 @@ def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
         pose: of the camera in the world, front-left-up, (3, 3) and (3,).
     """
     out = np.full((len(boxes.centre), 4), np.nan)
-    if not len(out):
-        return out
     seen = matmul(corners(boxes, TUNING.edge_points) - pose.pos, pose.rot)
     ahead = np.where(seen[..., 0] > TUNING.min_depth_m, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)

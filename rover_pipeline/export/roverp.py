@@ -13,7 +13,6 @@ was smoothed or left out. OUT may be the recording itself. Files that are there 
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -26,11 +25,12 @@ from rover_pipeline.export.contents import Arrays, Table
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.export.recording import Recording
+from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import from_matrix, obliqueness
-from rover_pipeline.validation.rig import whole_sensor
+from rover_pipeline.validation.rig import read_sensor_poses, whole_sensor
 
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.
@@ -123,12 +123,12 @@ def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str, 
 
 
 def _write_trajectory(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
-    state = whole_sensor(recording.path / "_odom", "pos", "rot")
-    good = state[VALID].astype(bool) & np.isfinite(state["pos"]).all(1) & np.isfinite(state["rot"]).all((1, 2))
+    ts, poses, valid = read_sensor_poses(recording.path / "_odom")
+    good = valid & poses.finite
     if not good.any():
         raise FormatError(f"{recording.path / '_odom'}: none of its {len(good)} poses is valid")
-    stamps = np.round(state[TS][good] * 1e9).astype("i8")
-    columns = np.column_stack([state["pos"][good], from_matrix(state["rot"][good]).as_quat()]).T
+    stamps = np.round(ts[good] * 1e9).astype("i8")
+    columns = np.column_stack([poses.pos[good], from_matrix(poses.rot[good]).as_quat()]).T
     content = {_STAMP: stamps, **dict(zip((*_TRANSLATION, *_ROTATION), columns, strict=True))}
     return [job.save("trajectory", content, recording=name)]
 
@@ -165,8 +165,7 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
         (scratch / name).rename(target / name)
     scratch.rmdir()
     if (folder / _CLASSES).exists():
-        text = json.dumps(read_json(folder / _CLASSES), indent=2) + "\n"
-        (target / _CLASSES).write_text(text, encoding="utf-8")
+        replace_json(target / _CLASSES, read_json(folder / _CLASSES))
         names.append(_CLASSES)
     return [target / name for name in names]
 

@@ -262,18 +262,14 @@ _PARTS: tuple[tuple[str, Callable[[_Recording, Recording], None]], ...] = (
 )
 
 
-def _names(trace: Recording, type: str) -> list[str]:
-    """The sensors of a type, the main one first."""
-    return [view.called(type) for view in trace.each(type)]
-
-
 def _blueprint(trace: Recording) -> Any:
     """The first layout of the viewer: 3D to the left, pictures to the right, curves below."""
     import rerun.blueprint as rrb
 
     colour_map: Any = COLOUR_MAPS["power"]  # a name of Rerun's too
     colours = rrb.TensorScalarMapping(colormap=colour_map, mag_filter="nearest")
-    cameras, radars, (_, *lidars) = (_names(trace, type) for type in ("camera", "radar", "lidar"))
+    types = ("camera", "radar", "lidar")
+    cameras, radars, (_, *lidars) = ([view.called(type) for view in trace.each(type)] for type in types)
     products = (("range_doppler", "range-Doppler, dB"), ("range_azimuth", "range-azimuth, dB"))
     pictures = rrb.Vertical(
         *(rrb.Spatial2DView(origin=f"{LIDAR}/{name}/image", name=name) for name in cameras),

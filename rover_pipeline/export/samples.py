@@ -168,8 +168,8 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     return to_points
 
 
-def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> float:
-    """Print to stderr how long an export will take, by what one sample of each kind takes now. Returns the seconds.
+def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> None:
+    """Print to stderr how long an export will take, by what one sample of each kind takes now.
 
     Args:
         label: format and recording.
@@ -186,4 +186,3 @@ def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], objec
     if total >= _MIN_PRINTED_S:
         parts = ", ".join(f"{count:,} {name}" for count, name, _ in work if count)
         print(f"{label}: {parts} will take about {duration(total)}", file=sys.stderr, flush=True)
-    return total

@@ -24,9 +24,8 @@ from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.times import files_of, given_text, times_of_files
 
-_JPEG = (".jpg", ".jpeg")
 #: Files of pictures that OpenCV decodes.
-SUFFIXES = (*_JPEG, ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
 _MAX_BYTES = 1 << 28  # Schedule.
 
 

@@ -1,27 +1,28 @@
 """The writer of a lidar that is points: the sensor `lidar` with `xyz`, `count`, and what else is known of each point.
 
 All sweeps of the sensor have as many places as its largest one has points, which is known only after the last sweep.
-Until then the points of all sweeps stand one after the other in scratch files. Only one sweep is in memory.
+Until then the points of all sweeps stand one after the other in scratch files. Only some sweeps are in memory.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.errors import FormatError, explain
-from rover_pipeline.format.channels import create_channel
-from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, sync_file
+from rover_pipeline.format.channels import encode_sample
+from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.files import replace_json
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw, write_meta
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled
 
@@ -117,7 +118,7 @@ class _Column(NamedTuple):
 
 
 class PointsWriter(Closing):
-    """Writes the sensor `lidar` of a new trace, sweep after sweep. Closing it writes `meta.json` last.
+    """Writes the sensor `lidar` of a new trace, sweep after sweep, when it is closed.
 
     Use it inside `new_trace`, which makes the finished directory visible at once.
 
@@ -144,14 +145,15 @@ class PointsWriter(Closing):
         source: str = "",
         compress: bool = False,
     ) -> None:
-        path.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self.count = path, 0
         self._instant, self._source, self._compress = instant, source, compress
         self._motion = "times" if time else ("compensated" if compensated else "unknown")
         self._brightest, self._largest = 0.0, 0
         self._span: tuple[float, float] | None = None
         self._ts: list[float] = []
-        self._valid, self._counts = bytearray(), []  # type: ignore[var-annotated]
+        self._valid: list[bool] = []
+        self._counts: list[int] = []
         seen = "each as seen from where the lidar was at its own instant" if time else "all as seen at the time stamp"
         columns = {"xyz": ("<f4", 3, np.nan, f"Points, m, front-left-up, {seen}; NaN past count. [point, xyz]")}
         if intensity is not None:
@@ -162,7 +164,7 @@ class PointsWriter(Closing):
             text = "Instant of each point after ts, s, negative before it; NaN past count. [point]"
             columns["time"] = ("<f4", 1, np.nan, text)
         self._columns = {
-            name: _Column((path / f".{name}.rows").open("x+b"), np.dtype(kind), width, fill, desc)
+            name: _Column(TemporaryFile(dir=path.parent), np.dtype(kind), width, fill, desc)  # noqa: SIM115
             for name, (kind, width, fill, desc) in columns.items()
         }
 
@@ -195,27 +197,17 @@ class PointsWriter(Closing):
             column.file.write(np.ascontiguousarray(arrays[name], column.dtype).data)
         self._ts.append(float(ts))
         self._counts.append(points)
-        self._valid.append(int(valid and points > 0))
+        self._valid.append(valid and points > 0)
         self.count += 1
 
     def close(self) -> None:
-        """Write what is left: times, counts, `lidar.json`, and `meta.json` last.
+        """Write the sensor.
 
         Raises:
             FormatError: there is no sweep, or none has a point.
         """
         if not self._largest:
             raise FormatError(f"{self.path.name}: no sweep has any point")
-        for name, column in self._columns.items():
-            self._pad(name, column)
-        refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
-        count = raw("u4", (), "Number of points of the sweep.")
-        specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
-        arrays = {TS: self._ts, VALID: np.frombuffer(bytes(self._valid), "u1"), "count": self._counts}
-        for name, spec in specs.items():
-            with create_channel(self.path / name, spec) as writer:
-                writer.append(np.asarray(arrays[name], spec.dtype))
-        specs |= {name: each.spec(self._largest, self._compress) for name, each in self._columns.items()}
         steps = np.diff(self._ts)
         described: dict[str, Any] = {
             "max_points": self._largest,
@@ -232,9 +224,20 @@ class PointsWriter(Closing):
                 f"what its points say is no lidar's: {explain(error)}; is it damaged, or in another order of columns?"
             )
             raise FormatError(f"{self._source or self.path}: {problem}") from error
-        replace_json(self.path / "lidar.json", {POINTS: sidecar.model_dump()})
-        write_meta(self.path, specs)
-        sync_file(self.path)
+        refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
+        count = raw("u4", (), "Number of points of the sweep.")
+        specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
+        specs |= {name: each.spec(self._largest, self._compress) for name, each in self._columns.items()}
+        encode = partial(encode_sample, "lzmaf") if self._compress else lambda sample: sample[None]
+        with SensorWriter(self.path, specs) as writer, ThreadPoolExecutor() as pool:
+            replace_json(self.path / "lidar.json", {POINTS: sidecar.model_dump()})
+            writer.append(ts=np.array(self._ts), valid=np.array(self._valid), count=np.array(self._counts))
+            for name, column in self._columns.items():
+                samples = column.samples(self._counts, self._largest)
+                while batch := list(itertools.islice(samples, _BATCH if self._compress else 1)):
+                    for each in pool.map(encode, batch):
+                        writer.append(**{name: each})
+                column.file.close()
 
     def _note(self, where: str, arrays: dict[str, Any]) -> None:
         """Keep the limits of intensities and times."""
@@ -249,21 +252,6 @@ class PointsWriter(Closing):
                 raise FormatError(f"{where}: times of its points are {first:g} to {last:g} s from its own; no sweep is")
             low, high = self._span or (first, last)
             self._span = min(low, first), max(high, last)
-
-    def _pad(self, name: str, column: _Column) -> None:
-        """Write a channel from its scratch file, which is removed."""
-        samples = column.samples(self._counts, self._largest)
-        with create_channel(self.path / name, column.spec(self._largest, self._compress)) as writer:
-            if isinstance(writer, EncodedWriter):
-                with ThreadPoolExecutor() as pool:
-                    while batch := list(itertools.islice(samples, _BATCH)):
-                        for data in pool.map(writer.encode, batch):
-                            writer.append_encoded(data)
-            else:
-                for sample in samples:
-                    writer.append(sample[None])
-        column.file.close()
-        os.unlink(column.file.name)
 
     def release(self) -> None:
         for column in self._columns.values():
@@ -281,11 +269,6 @@ class SweepsWriter:
         self.folder, self.count, self.late = folder, 0, 0
         self._source, self._last = source, -np.inf
         self._writer: PointsWriter | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether there was a sweep."""
-        return self._writer is not None
 
     def put(
         self, ts: float, cloud: Cloud, unit: str, instant: str = "the end of the sweep", *, valid: bool = True

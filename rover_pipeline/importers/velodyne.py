@@ -104,8 +104,6 @@ class SweepBuilder:
         Raises:
             FormatError: the packets are of a lidar that is not known, or needs a calibration.
         """
-        if len(packet) != PACKET_BYTES:
-            raise ValueError(f"is a packet of {len(packet)} bytes, data packets have {PACKET_BYTES}")
         self._packets.append(packet)
         self._stamps.append(stamp)
         if len(self._packets) >= _PACKETS:

@@ -52,8 +52,6 @@ _BATCH = 4096  # Schedule.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
 #: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
 _PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
-#: Marker of a Huffman table. Some cameras leave the standard one out of the JPEGs of a video.
-_DHT = b"\xff\xc4"
 
 
 class Row(NamedTuple):
@@ -93,7 +91,8 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
         MissingExtraError: pyarrow is not installed.
     """
     pa = arrow()
-    labels, groups = pa.array(list(classes), pa.string()), pa.array(GROUPS, pa.string())
+    texts = {"label": [*classes], "group": [*GROUPS]}
+    dictionaries = {name: pa.array(each, pa.string()) for name, each in texts.items()}
     metadata = {
         "schema_version": SCHEMA,
         "labels": json.dumps(list(classes)),
@@ -101,18 +100,15 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
         "rover_pipeline": json.dumps(about),
     }
     schema = pa.schema([pa.field(name, _type(kind)) for name, kind in COLUMNS.items()], metadata)
-    names = {"label": list(classes), "group": list(GROUPS)}
-    position = {column: {name: at for at, name in enumerate(each)} for column, each in names.items()}
     source, total = iter(rows), 0
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
         while batch := list(islice(source, _BATCH)):
             arrays = []
             for name, kind in COLUMNS.items():
                 values = [getattr(row, name) for row in batch]
-                if name in position:  # all batches of a file must share a dictionary
-                    indices = [None if value is None else position[name][value] for value in values]
-                    dictionary = labels if name == "label" else groups
-                    arrays.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionary))
+                if name in texts:  # all batches of a file must share a dictionary
+                    indices = [None if value is None else texts[name].index(value) for value in values]
+                    arrays.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionaries[name]))
                 else:
                     arrays.append(pa.array(values, _type(kind)))
             writer.write_batch(pa.record_batch(arrays, schema=schema))
@@ -139,14 +135,6 @@ def type_text(type: Any) -> str:
     return str(type).removeprefix("large_")
 
 
-def read_table(path: Path) -> Any:
-    """The table, by pyarrow. Raises MissingExtraError; pyarrow's errors where it is none."""
-    pa = arrow()
-    regular_size(path)
-    with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
-        return pa.ipc.open_file(file).read_all()
-
-
 def arrow() -> Any:
     """pyarrow. Raises MissingExtraError when it is not installed."""
     return optional("pyarrow", "export edgefirst", "edgefirst")
@@ -155,11 +143,6 @@ def arrow() -> Any:
 def png16(image: np.ndarray) -> bytes:
     """A greyscale PNG of u2 (height, width). PNG stores the larger byte first, OpenCV sees to that."""
     return encode_picture(".png", image, _PNG)
-
-
-def has_huffman_table(jpeg: bytes) -> bool:
-    """Whether a JPEG is complete in itself."""
-    return _DHT in jpeg[: jpeg.find(b"\xff\xda")]
 
 
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
@@ -195,9 +178,12 @@ class _Table(Content):
     """The Arrow table, by pyarrow."""
 
     def read(self, path: Path) -> Any:
+        pa = arrow()
+        regular_size(path)
         try:
-            return read_table(path)
-        except arrow().ArrowException as error:
+            with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
+                return pa.ipc.open_file(file).read_all()
+        except pa.ArrowException as error:
             raise ValueError(f"is no Arrow file: {error}; export it again") from error
 
 

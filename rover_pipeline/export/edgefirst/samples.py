@@ -38,7 +38,7 @@ from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
-from rover_pipeline.validation.rig import made_with, whole_sensor
+from rover_pipeline.validation.rig import made_with, read_sensor_poses
 
 # The radar's files of EdgeFirst samples: the complex range-Doppler cube, and points with power, noise and RCS.
 #
@@ -257,9 +257,8 @@ class Sequence:
         self._lens = recording.lens() if recording.has("camera/camera.json") else None
         self._camera_poses: Poses | None = None
         if ((poses := recording.folder("_camera_pose")) / META).exists():
-            read = whole_sensor(poses, "rot", "pos")
-            read["pos"][read["valid"] == 0] = np.nan
-            self._camera_poses = Poses(read["rot"], read["pos"])
+            _, self._camera_poses, valid = read_sensor_poses(poses)
+            self._camera_poses.pos[~valid] = np.nan
         self.chosen = np.zeros(0, "i8")
         self._groups: dict[int, str] = {}
         self._candidates = self._complete()
@@ -313,7 +312,8 @@ class Sequence:
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
         jpeg = self._pictures.jpeg(picture) if isinstance(self._pictures, PictureChannel) else b""
-        if not layout.has_huffman_table(jpeg):
+        # Some cameras leave the standard Huffman table (DHT) out of the JPEGs of a video.
+        if b"\xff\xc4" not in jpeg[: jpeg.find(b"\xff\xda")]:
             jpeg = encode(self._pictures.sample(picture))
         return layout.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 

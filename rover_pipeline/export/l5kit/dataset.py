@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,6 @@ from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.l5kit import records
-from rover_pipeline.export.l5kit.records import (
-    AGENT,
-    ARRAYS,
-    FORMAT_VERSION,
-    FRAME,
-    KEPT_LABELS,
-    LABELS,
-    MAX_DISTANCE_M,
-    MAX_TURN_RAD,
-    MIN_FOOTPRINT_M2,
-    SCENE,
-)
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
@@ -71,9 +59,8 @@ def write(job: ExportJob) -> None:
         )
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
-        agents = _Agents(recording, trajectory, options) if options.agents else None
-        for scene in scenes:
-            found, counts = agents.at(scene) if agents else (np.empty(0, records.AGENT), np.zeros_like(scene.times))
+        agents = _agents_of(recording, trajectory, scenes, options)
+        for scene, (found, counts) in zip(scenes, agents, strict=True):
             for store in (whole, stores[scene.split]):
                 store.add(recording.name, scene, found, counts)
     if not len(whole):
@@ -82,22 +69,20 @@ def write(job: ExportJob) -> None:
         store.close()
 
 
-class _Agents:
-    """The agents of one recording."""
-
-    def __init__(self, recording: Recording, trajectory: Trajectory, options: L5kitOptions) -> None:
-        self._reader = ObjectReader(recording.path)
-        self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
-        self._weights = records.label_weights(self._reader.classes)
-        self._options = options
-
-    def at(self, scene: records.Scene) -> tuple[np.ndarray, np.ndarray]:
-        """See `agents_at`."""
-        margin = self._options.max_gap
-        begin, end = scene.times[0] / 1e9 - margin, scene.times[-1] / 1e9 + margin
-        start, stop = np.searchsorted(self._ts, [begin, end]).tolist()
-        objects = self._reader.read(start, stop, self._ts)
-        return records.agents_at(scene.times, scene.pos, objects, self._weights, self._options)
+def _agents_of(
+    recording: Recording, trajectory: Trajectory, scenes: Sequence[records.Scene], options: L5kitOptions
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The agents of each scene of a recording, see `agents_at`; none where they are not asked for."""
+    if not options.agents:
+        yield from ((np.empty(0, records.AGENT), np.zeros_like(scene.times)) for scene in scenes)
+        return
+    reader = ObjectReader(recording.path)
+    ts = lidar_clock(recording.path, reader.ts, trajectory)
+    weights = records.label_weights(reader.classes)
+    for scene in scenes:
+        around = scene.times[0] / 1e9 - options.max_gap, scene.times[-1] / 1e9 + options.max_gap
+        start, stop = np.searchsorted(ts, around).tolist()
+        yield records.agents_at(scene.times, scene.pos, reader.read(start, stop, ts), weights, options)
 
 
 class _Store:
@@ -273,7 +258,7 @@ class _Records(Content):
 
 
 def _array(name: str, rules: Mapping[str, Any] | None = None) -> dict[str, File]:
-    content = _Records(ARRAYS[name][0], counted=name == "agents")
+    content = _Records(records.ARRAYS[name][0], counted=name == "agents")
     return {name: File(f"[{{split}}.zarr/]{name}/.zarray", content, rules or {}, keep=lambda records: records)}
 
 
@@ -284,8 +269,10 @@ LAYOUT = Layout(
         "[{split}.zarr/].zattrs",
         Json("format_version", "labels", **_STYLE),
         {
-            f"format_version is not {FORMAT_VERSION}": lambda content: content["format_version"] == FORMAT_VERSION,
-            "labels are not those of l5kit, in its order": lambda content: content["labels"] == list(LABELS),
+            f"format_version is not {records.FORMAT_VERSION}": lambda content: (
+                content["format_version"] == records.FORMAT_VERSION
+            ),
+            "labels are not those of l5kit, in its order": lambda content: content["labels"] == list(records.LABELS),
         },
     ),
     group=File("[{split}.zarr/].zgroup", Json(**_STYLE), optional=True),
@@ -308,26 +295,28 @@ LAYOUT = Layout(
 
 def describe(folder: Path) -> dict[str, Any]:
     """Figures of a dataset. Raises FormatError when an array is missing or damaged."""
-    frames, scenes = read_whole(folder / "frames", FRAME), read_whole(folder / "scenes", SCENE)
+    frames, scenes = read_whole(folder / "frames", records.FRAME), read_whole(folder / "scenes", records.SCENE)
     seconds = float((scenes["end_time"] - scenes["start_time"]).sum() / 1e9)
     steps = np.diff(frames["timestamp"])
     stores = sorted(path for path in folder.glob("*.zarr") if path.is_dir())
     return {
         "scenes": len(scenes),
         "frames": len(frames),
-        "agents": _declared(folder / "agents", AGENT)[0],
+        "agents": _declared(folder / "agents", records.AGENT)[0],
         "seconds": round(seconds, 1),
         "rate_hz": round(1e9 / float(np.median(steps)), 3) if len(steps) else None,
         "hosts": sorted(set(scenes["host"].tolist())),
-        "scenes_of_split": {path.stem: _declared(path / "scenes", SCENE)[0] for path in stores},
+        "scenes_of_split": {path.stem: _declared(path / "scenes", records.SCENE)[0] for path in stores},
     }
 
 
 def relations(folder: Path, found: Files) -> Iterator[str]:
     """Intervals that do not fit the arrays that they are of, scenes without one step of time, and what l5kit drops."""
     for store in sorted({each.path.parent for each in found["attributes"]}):
-        arrays = {name: each.kept for name in ARRAYS for each in found[name] if each.path == store / name / ".zarray"}
-        if lacking := [name for name in ARRAYS if arrays.get(name) is None]:
+        arrays = {
+            name: each.kept for name in records.ARRAYS for each in found[name] if each.path == store / name / ".zarray"
+        }
+        if lacking := [name for name in records.ARRAYS if arrays.get(name) is None]:
             yield f"{store}: {', '.join(lacking)} cannot be read, so that the others are not compared with it"
         else:
             yield from (f"{store}: {problem}" for problem in _store_problems(store / "agents", arrays))
@@ -384,19 +373,20 @@ def _agent_problems(folder: Path, scenes: np.ndarray, frames: np.ndarray) -> Ite
     counts: dict[str, tuple[int, int]] = {}
     last: dict[tuple[int, int], tuple[int, np.void]] = {}
     begin = 0
-    for agents in read_array(folder, AGENT):
+    for agents in read_array(folder, records.AGENT):
         frame = np.minimum(np.searchsorted(past, begin + np.arange(len(agents)), side="right"), len(frames) - 1)
         ego = frames["ego_translation"][frame, :2]
         label = agents["label_probabilities"]
         found = {
             "are not finite": ~np.isfinite(agents["centroid"]).all(1) | ~np.isfinite(agents["velocity"]).all(1),
             "have an extent that is not above 0": ~(agents["extent"] > 0).all(1),
-            f"have a footprint below {MIN_FOOTPRINT_M2} m2": agents["extent"][:, :2].prod(1) < MIN_FOOTPRINT_M2,
+            f"have a footprint below {records.MIN_FOOTPRINT_M2} m2": agents["extent"][:, :2].prod(1)
+            < records.MIN_FOOTPRINT_M2,
             "have a yaw outside of -pi to pi": ~(np.abs(agents["yaw"]) <= np.pi + 1e-5),
             "have label probabilities that do not add up to 1": ~np.isclose(label.sum(1), 1, atol=1e-4),
-            "are no road users by half of their label probabilities": ~(label[:, KEPT_LABELS].sum(1) > 0.5),
-            f"are {MAX_DISTANCE_M:g} m or more from the rig": ~(
-                np.linalg.norm(agents["centroid"] - ego, axis=1) < MAX_DISTANCE_M
+            "are no road users by half of their label probabilities": ~(label[:, records.KEPT_LABELS].sum(1) > 0.5),
+            f"are {records.MAX_DISTANCE_M:g} m or more from the rig": ~(
+                np.linalg.norm(agents["centroid"] - ego, axis=1) < records.MAX_DISTANCE_M
             ),
             "have the track_id 0": agents["track_id"] == 0,
         }
@@ -427,7 +417,7 @@ def _track_problems(
             twice[at] = frame[at] == before
             holes[at] = frame[at] > before + 1
             turn = (float(agent["yaw"]) - float(older["yaw"]) + np.pi) % (2 * np.pi) - np.pi
-            turns[at] = not abs(turn) < MAX_TURN_RAD
+            turns[at] = not abs(turn) < records.MAX_TURN_RAD
             footprints[at] = bool((agent["extent"] != older["extent"]).any())
         last[key] = int(frame[at]), agent
     return {

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
-from rover_pipeline.datasets.options import MdaOptions
+from rover_pipeline.datasets.options import MDA_SOURCES, RADAR_MEASURES, MdaOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob
@@ -34,12 +34,6 @@ from rover_pipeline.validation.rig import whole_sensor
 # bytes that are new. When a number changes, the text must not shift, or all blocks after it were new. So numbers are
 # padded with blanks, which JSON allows, to a width that they rarely exceed.
 
-#: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
-SOURCES: Mapping[str, tuple[str, str, str]] = {
-    "camera": ("camera", "video.avi", "_camera_pose"),
-    "lidar": ("_lidar_image", "rng", "_odom"),
-    "radar": ("_radar_range_azimuth", "power", "_radar_pose"),
-}
 #: Decibels of 0 in a picture of the radar, and of one step. 16 bits go from -200 to 455 dB. Layout.
 RADAR_ZERO_DB, RADAR_STEP_DB = -200.0, 0.01
 _UNITS = {
@@ -143,21 +137,10 @@ def objects_text(ts: float, objects: Objects | None, classes: Sequence[str]) -> 
     return json_text(content)
 
 
-def quality_text(measures: Mapping[str, float | None]) -> str:
-    """Measures of quality by name; None or NaN = not known.
-
-    Args:
-        measures: standard deviations in m and rad, and shares.
-    """
-    return json_text({name: Fixed(math.nan if value is None else value, _UNIT) for name, value in measures.items()})
-
-
 __all__ = ["LAYOUT", "describe", "relations", "write"]
 
 #: Measures of the odometry, and the rows of its covariance that they are of. Layout.
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
-#: Channels of `_radar_quality`, each a share or a coherence.
-_RADAR_MEASURES = ("clipped", "interfered", "coherence")
 
 
 class _Key(NamedTuple):
@@ -242,7 +225,7 @@ class _Source:
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
         self.recording, self._options = recording, options
         self.sensor = recording.called(options.sensor)
-        name, channel, poses = SOURCES[options.sensor]
+        name, channel, poses = MDA_SOURCES[options.sensor]
         samples = find_samples(recording, name, channel)
         if samples is None:
             source = recording.folder(name)
@@ -308,11 +291,11 @@ class _Source:
             known = nearest is not None and self._objects.valid[nearest]
             rows = self._objects.read(nearest, nearest + 1, self._objects.ts) if known and nearest is not None else None
             texts["objects"] = objects_text(key.ts, rows, self._objects.classes)
-        measures: dict[str, float | None] = {}
+        measures = {}
         for name, ts, values in self._measures:
             nearest = _nearest(ts, key.ts, self._options.max_dt)
-            measures[name] = None if nearest is None else float(values[nearest])
-        texts["quality"] = quality_text(measures)
+            measures[name] = Fixed(math.nan if nearest is None else values[nearest], _UNIT)
+        texts["quality"] = json_text(measures)
         return texts
 
 
@@ -354,7 +337,7 @@ def _measures(recording: Recording) -> Iterator[_Measure]:
         variances = np.diagonal(odometry.read_all("cov"), axis1=1, axis2=2)
         for name, rows in _SIGMAS.items():
             yield f"odometry_{name}", odometry.ts, np.sqrt(variances[:, rows].sum(1))
-    for name in _RADAR_MEASURES:
+    for name in RADAR_MEASURES:
         radar = find_samples(recording, "_radar_quality", name)
         if radar is not None and radar.sensor.specs[name].shape == () and len(radar):
             yield f"radar_{name}", radar.ts, radar.read_all(name)

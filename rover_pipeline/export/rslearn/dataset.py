@@ -33,7 +33,7 @@ from rover_pipeline.mapping.grid import Extent, LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.validation.rig import lidar_clock, read_trajectory, whole_sensor
+from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_trajectory
 
 # What is known of the ground of one recording: its sweeps, radar frames and objects, in a world whose z is up.
 
@@ -174,14 +174,13 @@ class _Radar:
 
     def __init__(self, recording: Recording, up: np.ndarray, options: RslearnOptions) -> None:
         self._sensor, pose = Folder(recording.folder("_radar_range_azimuth")), recording.folder("_radar_pose")
-        poses = whole_sensor(pose, "pos", "rot")
+        ts, poses, valid = read_sensor_poses(pose)
         count = self._sensor.length(channels=("power",))
         self._ts = self._sensor.times(count)
-        if not np.array_equal(self._ts, poses["ts"]):
+        if not np.array_equal(self._ts, ts):
             raise FormatError(f"{pose}: its ts differs from that of {self._sensor.name}; make both again")
-        self._pos, self._rot = matmul(poses["pos"], up.T), matmul(up, poses["rot"])
-        valid = self._sensor.valid(count).astype(bool) & poses["valid"].astype(bool)
-        self._valid = valid & np.isfinite(self._pos).all(1) & np.isfinite(self._rot).all((1, 2))
+        self._pos, self._rot = matmul(poses.pos, up.T), matmul(up, poses.rot)
+        self._valid = self._sensor.valid(count).astype(bool) & valid & poses.finite
         self._options = options
         axes = read_axes(self._sensor.path)
         values = [axes[name].values for name in ("azimuth", "range") if name in axes]
@@ -248,7 +247,7 @@ def write(job: ExportJob) -> None:
 def _radars(job: ExportJob, recording: Recording) -> dict[str, Recording]:
     """Layer of power -> the recording as the radar of it sees it."""
     views = job.views(recording, "radar") if job.options.radar else []
-    return {"radar_power" if view is recording else windows.power_layer(view.called("radar")): view for view in views}
+    return {"radar_power" if view is recording else f"{view.called('radar')}_power": view for view in views}
 
 
 def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers: list[str], crs: str) -> list[Path]:

@@ -26,8 +26,6 @@ RASTERS: dict[str, tuple[str, str, float]] = {
     "height": ("height", "float32", -9999.0),
     "radar_power": ("power", "float32", -9999.0),
 }
-#: Ends the layer of a further radar, `radar_rear_power`.
-_POWER = "_power"
 VECTORS = ("trajectory", "tracks")
 #: Corners of a box, in halves of its length and width. Layout.
 _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
@@ -86,11 +84,6 @@ def tiles_of(observed: np.ndarray, extent: Extent, pixels: int, min_share: float
 def window_name(number: int, tile: Tile) -> str:
     """The name of a window: the number of its slice, and its tile east and north of the origin."""
     return f"{number:05d}_x{tile.x:+04d}_y{tile.y:+04d}"
-
-
-def power_layer(radar: str) -> str:
-    """The layer of a radar that is not the main one."""
-    return f"{radar}{_POWER}"
 
 
 def raster_of(layer: str) -> tuple[str, str, float]:

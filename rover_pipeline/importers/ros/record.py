@@ -38,6 +38,8 @@ Times = Literal["auto", "header", "bag"]
 _LISTED = 20
 
 
+#: Roles of which a sink needs to know nothing but its folder.
+_SINKS: dict[str, Callable[[Path], Sink]] = {"imu": ImuSink, "gnss": GnssSink, "camera": CameraSink}
 #: Stream, number of the message in the order of times, and its data.
 _Item = tuple["_Stream", int, memoryview]
 
@@ -286,12 +288,8 @@ class _Import:
         source, folder, role = f"ROS topic {topic.name}", self.trace / sensor, self.choice.roles[sensor]
         if topic.type in PACKETS:
             return self._ouster(folder, role, topic, source)
-        if role == "imu":
-            return ImuSink(folder)
-        if role == "gnss":
-            return GnssSink(folder)
-        if role == "camera":
-            return CameraSink(folder)
+        if role in _SINKS:
+            return _SINKS[role](folder)
         if role == "radar":
             return RadarSink(folder, topic.points, topic.fields, -1.0 if self.approaching else 1.0, source)
         if role == "reference":

@@ -11,7 +11,7 @@ from rover_pipeline.importers.points import Cloud, SweepsWriter
 from rover_pipeline.importers.ros import layouts
 from rover_pipeline.importers.ros.sinks import Sink
 from rover_pipeline.importers.velodyne import PacketWriter, SweepBuilder
-from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
+from rover_pipeline.importers.velodyne_packets import Model
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
 
@@ -52,7 +52,7 @@ class SweepSink(Sink):
 
     def add(self, ns: int, prepared: _Sweep | None) -> None:
         """Store a sweep, at its end where the instants of its points are known."""
-        if prepared is None or not (self._sweeps.begun or len(prepared.cloud.xyz)):
+        if prepared is None or not (self.count or len(prepared.cloud.xyz)):
             self._empty += 1  # it does not show what its points would have
             return
         if len(prepared.cloud.xyz):
@@ -167,8 +167,7 @@ class PacketSink(Sink):
         # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
         shift = ns / 1e9 - content["header"]["stamp"] / 1e9
         for packet in content["packets"]:
-            if len(packet["data"]) == PACKET_BYTES:
-                self._sweeps.take(self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift))
+            self._sweeps.take(self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift))
         self.count = self._sweeps.count
 
     def close(self) -> None:
