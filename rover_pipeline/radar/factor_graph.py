@@ -214,13 +214,13 @@ def smooth(
     squares, freedoms = (errors**2 * precision).sum(axis=0)[:4], (1 - sigma**2 * precision).sum(axis=0)[:4]
     birge = squares / np.maximum(freedoms, 1.0)
     wider = np.tile(np.sqrt(np.maximum(np.append(birge, np.ones(4)), 1.0))[unknown], len(radars))
-    information, own = inv(own) - np.diag(found.known), own * np.outer(wider, wider)
+    information, own, settled = inv(own) - np.diag(found.known), own * np.outer(wider, wider), True
     for part in memory.blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
+        settled &= bool((np.square(step[part]) <= cov[part, range(15), range(15)]).all())
     # The larger one of several is an outlier as rarely as one alone.
     limit = np.sqrt(chdtri(1, chdtrc(1, OUTLIER**2) / 4))
     is_wrong = (np.abs(errors[:, :4]) > limit * np.array([[each.sigma[0] or np.inf] for each in radars])).any(axis=1)
-    settled = bool((np.square(step) <= cov[:, range(15), range(15)]).all())
     result = Common(errors, sigma, is_wrong, float(birge.max()), settled, information, found.known)
     return state._replace(cov=cov), weights, result
 

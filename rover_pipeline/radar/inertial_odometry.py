@@ -69,6 +69,7 @@ def radar_odom(
     motion, in_g = measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
     memory = recording.memory()
     times, acc, avel = motion[0], *map(memory.hold, motion[1:])
+    del motion
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -320,22 +321,20 @@ def at_instants(
     # While the IMU is silent, the rig turns and accelerates as it does at other times.
     silent = imu.seconds[:, None] * (imu.longest > MAX_SILENCE)[:, None]
     turning, speeding = (avel**2).mean(axis=0), acc.var(axis=0)
-    imu.cov[:, range(9), range(9)] += np.hstack([turning * silent**2, speeding * silent**2, speeding * silent**4])
+    widened = np.hstack([turning * silent**2, speeding * silent**2, speeding * silent**4])
     # The mean force over the first interval is a first guess of the direction of up, which the iterations mend.
     up = imu.vel[0]
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
-    step = np.minimum(imu.longest, imu.seconds)
-    imu.cov[:, range(6, 9), range(6, 9)] += (options.acc_noise**2 * imu.seconds * step**2 / 12)[:, None]
-    swings: list[np.ndarray | None] = [
-        swing_of(avel, each.mount.translation - imu_mount.translation) for each in radars
-    ]
-    if not others and radars[0].mount_sigma is None:
-        swings = [None]
-    factors = [
-        as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory)
-        for each, swing in zip(radars, swings, strict=True)
-    ]
+    white = options.acc_noise**2 * imu.seconds * np.minimum(imu.longest, imu.seconds) ** 2 / 12
+    for part in memory.blocks(len(white), AT_ONCE):
+        imu.cov[part, range(9), range(9)] += widened[part]
+        imu.cov[part, range(6, 9), range(6, 9)] += white[part, None]
+    alone = not others and radars[0].mount_sigma is None
+    arms = (each.mount.translation - imu_mount.translation for each in radars)
+    swings = [None if alone else swing_of(avel, arm) for arm in arms]
+    of_each = zip(radars, swings, strict=True)
+    factors = [as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory) for each, swing in of_each]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = radars[0].vertical_sigma
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))

@@ -116,16 +116,18 @@ def as_factor(
     for part in memory.blocks(len(at), AT_ONCE):
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     arm = radar.mount.translation - imu.translation
-    own, none = np.full(3, common), np.zeros(3)
-    turned, arm_sigma = (own, none) if radar.mount_sigma is None else np.split(radar.mount_sigma, 2)
-    sigma = np.concatenate([[common], turned, arm_sigma, PRIOR_SIGMA[6:]])
+    mount_sigma = np.repeat([common, 0.0], 3) if radar.mount_sigma is None else radar.mount_sigma
+    sigma = np.concatenate([[common], mount_sigma, PRIOR_SIGMA[6:]])
     added = np.concatenate([[0.0], radar.mount_added, [radar.time_offset]])
     now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
-    rates = np.stack([sampled(each, recorded[0], recorded[2]) for each in now])
     instants, places = np.unique(now, return_inverse=True)
-    rot, gained = (each[places.reshape(now.shape)] for each in integrated(instants, *recorded, memory))
-    turn, gain = matmul(np.swapaxes(rot[0], 1, 2), rot), np.einsum("nji,knj->kni", rot[0], gained - gained[0])
-    moved = memory.hold(rates), memory.hold(turn), memory.hold(gain)
+    moved = memory.zeros(*now.shape, 3), memory.zeros(*now.shape, 3, 3), memory.zeros(*now.shape, 3)
+    states = integrated(instants, *recorded, memory)
+    for part in memory.blocks(len(at), AT_ONCE):
+        moved[0][:, part] = [sampled(each, recorded[0], recorded[2]) for each in now[:, part]]
+        rot, gained = (each[places.reshape(now.shape)[:, part]] for each in states)
+        moved[1][:, part] = matmul(np.swapaxes(rot[0], 1, 2), rot)
+        moved[2][:, part] = np.einsum("nji,knj->kni", rot[0], gained - gained[0])
     count = _components(information, vertical)
     return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, sigma, added)
 
