@@ -101,8 +101,10 @@ class BatchPass:
             sweeps: each with the number of the sweep of the main lidar that it is, or is next to.
         """
         for number, sweep in sweeps:
-            others, options = maps.others(number), self.reader.options
-            fits.append(evaluate(sweep, trajectory, others, options, errors, other=other) if sweep else NO_FIT)
+            others, options, spacing = maps.others(number), self.reader.options, self.reader.spacing
+            fits.append(
+                evaluate(sweep, trajectory, others, options, errors, spacing=spacing, other=other) if sweep else NO_FIT
+            )
             yield sweep, maps.target(number)
 
     def _others(self) -> Iterator[OtherLidar]:

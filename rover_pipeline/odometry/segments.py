@@ -20,12 +20,14 @@ from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.lidar.geometry import sensor_info
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.registration.cross_validation import SPACING
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -155,6 +157,14 @@ class SweepReader:
         used = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.
         return reference_rates(parts, used, used + (self.period or self._scans.lidar.period))
+
+    @cached_property
+    def spacing(self) -> float:
+        """The angle between neighbouring beams, rad, as far as it is known; see `cross_validation.SPACING`."""
+        if "xyz" in self.recording.arguments:
+            return SPACING
+        angles = np.radians(sensor_info(self.metadata).beam_altitude_angles)
+        return float(np.ptp(angles)) / max(len(angles) - 1, 1) or SPACING
 
     @cached_property
     def _scans(self) -> ScanReader:

@@ -21,8 +21,8 @@ COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
 #: normal; how far it moves along the normal if all beams are raised, m/rad; the variance of its direction if its points
-#: are independent, rad2; and the number of beams that drew it. Layout.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, BEAMS, PLANE = 3, 6, 7, 8, 9, 10, 11, 12, 13
+#: are independent, rad2; and the range of the sines of the elevations of the beams that drew it. Layout.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, ELEVATIONS, PLANE = 3, 6, 7, 8, 9, 10, 11, 12, 13
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels. Tuned: by hand.
 _OFFSET = 0.371
@@ -34,10 +34,9 @@ _MIN_POINTS = 8
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 #: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
 #: moves along with the lidar. So a plane of one beam must be thin along the ray, too. The points of one beam have the
-#: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart. Beams are counted as
-#: if they were as far apart as the second figure, rad, as those of the coarsest lidars are, of 32 beams in 90 degrees:
-#: so they are not more than they seem to be. Tuned: by hand, and data sheets.
-_ONE_BEAM, _SPACING = 0.002, 0.05
+#: same elevation, within this deviation of its sine: neighbouring beams are 0.005 and more apart.
+#: Tuned: by hand, and data sheets.
+_ONE_BEAM = 0.002
 
 
 class VoxelArrays(NamedTuple):
@@ -253,5 +252,5 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
     plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n
     plane[DIRECTION] = max(smallest, 0.0) / (n * middle)
-    plane[BEAMS] = 1 + math.sqrt(12 * spread) / _SPACING  # the range of an even distribution
+    plane[ELEVATIONS] = math.sqrt(12 * spread)  # of an even distribution
     plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n

@@ -40,6 +40,9 @@ BLOCK, BLOCKS = 5, 4
 _WIDE = 0.22
 #: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
 _BEAM = np.radians(0.05)
+#: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
+#: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
+SPACING = 0.05
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
@@ -152,6 +155,7 @@ def evaluate(
     errors: PointErrors = NO_ERRORS,
     *,
     brief: bool = False,
+    spacing: float = SPACING,
     other: OtherLidar | None = None,
 ) -> SweepFit:
     """How well a sweep fits a map that it is not in.
@@ -159,6 +163,7 @@ def evaluate(
     Args:
         errors: of the points, as far as they are known.
         other: the lidar that the sweep is of; None = the one whose trajectory it is.
+        spacing: of neighbouring beams, rad.
         brief: leave out what takes most of the time, and what trajectories are not compared by: `common` and the
             matrices.
     """
@@ -190,7 +195,7 @@ def evaluate(
     fit = fit._replace(common=(float(pairs[1] / max(pairs[0], 1)), float(pairs[3] / max(pairs[2], 1))))
     if other:  # whether a pose is valid, sweeps of the main lidar decide
         return fit
-    tilted = weights._replace(depth=np.zeros(0), beam=_BEAM)
+    tilted = weights._replace(depth=np.zeros(0), beam=_BEAM, spacing=spacing)
     left = matched_equations(*sweep.evaluated, poses[1], matches, tilted)[0]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = tilted._replace(extent=_WIDE)

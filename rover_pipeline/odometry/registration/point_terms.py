@@ -35,6 +35,7 @@ class PointWeights(NamedTuple):
         beam: standard deviation of the direction of a beam, rad. Beside the independent errors of points it makes the
             directions of planes wrong. What these seem to say about a motion along them is taken away from the matrices
             (errors in variables; W. A. Fuller, "Measurement Error Models", 1987); 0: it is not.
+        spacing: of neighbouring beams, rad, which says how many have drawn a plane.
     """
 
     gate: float
@@ -46,6 +47,7 @@ class PointWeights(NamedTuple):
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
     beam: float = 0.0
+    spacing: float = 1.0
 
 
 #: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of

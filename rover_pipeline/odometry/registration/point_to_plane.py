@@ -19,8 +19,8 @@ from rover_pipeline.odometry.registration.point_terms import (
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import (
-    BEAMS,
     DIRECTION,
+    ELEVATIONS,
     EXTENT,
     FACING,
     IS_PLANE,
@@ -145,7 +145,7 @@ def match_points(
     weights: PointWeights,
 ) -> Matches:
     """The plane of each point: that of the finest voxel that has one within the gate; see `pose_equations`."""
-    gate, noise, _, stride, thick, extent, depth, _, _ = weights
+    gate, noise, _, stride, thick, extent, depth, _, _, _ = weights
     sizes, all_slots, all_planes = tables
     levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
     values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
@@ -304,7 +304,7 @@ def matched_equations(
     matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
     squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
     of_noise, precision = 0.0, 0.0
-    gate, _, scale, stride, _, _, depth, common, beam = weights
+    gate, _, scale, stride, _, _, depth, common, beam, spacing = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
     information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
@@ -334,7 +334,7 @@ def matched_equations(
             # The beams that drew a plane each err across it, by as much as their directions do so far away.
             across = beam * beam * max(x * x + y * y + z * z - (x * u + y * v + z * w) ** 2, 0.0)
             extent = planes[plane, EXTENT]
-            by_beams = across / (planes[plane, BEAMS] * extent * extent)
+            by_beams = across / ((1 + planes[plane, ELEVATIONS] / spacing) * extent * extent)
             false = -weight * (planes[plane, DIRECTION] + by_beams)
             for k in range(3):
                 _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
