@@ -56,7 +56,7 @@ ALL: dict[str, int] = {
     "numerics": 18,
     "objects": 36,
     "occupancy": 3,
-    "odometry": 95,
+    "odometry": 96,
     "radar": 24,
     "reading": 2,
     "report": 13,
