@@ -160,11 +160,11 @@ class SweepReader:
 
     @cached_property
     def spacing(self) -> float:
-        """The angle between neighbouring beams, rad, as far as it is known; see `cross_validation.SPACING`."""
+        """The largest angle between neighbouring beams, rad, where it is known; see `cross_validation.SPACING`."""
         if "xyz" in self.recording.arguments:
             return SPACING
-        angles = np.radians(sensor_info(self.metadata).beam_altitude_angles)
-        return float(np.ptp(angles)) / max(len(angles) - 1, 1) or SPACING
+        angles = np.sort(np.radians(sensor_info(self.metadata).beam_altitude_angles))
+        return float(np.diff(angles).max(initial=0.0)) or SPACING
 
     @cached_property
     def _scans(self) -> ScanReader:

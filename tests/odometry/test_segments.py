@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rover_pipeline.odometry.batch_pass import BatchPass
-from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.options import OdometryOptions, OdometrySection
 from rover_pipeline.odometry.registration.batch import SplineSystem
+from rover_pipeline.odometry.registration.cross_validation import SPACING
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
-from rover_pipeline.odometry.segments import split, without_overlap
+from rover_pipeline.odometry.segments import SweepReader, split, without_overlap
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION
+from rover_pipeline.simulate.sensors import lidar
 
 
 @st.composite
@@ -75,3 +79,13 @@ def test_a_segment_is_registered_to_the_maps_of_neighbours_in_the_same_world_onl
     trajectory, ranges = SplineTrajectory.at_rest(0.0, 2.0, 0.05), [(0, 5), (5, 10), (10, 15), (15, 20)]
     whole = BatchPass(reader, trajectory, ranges, None, NO_ERRORS, NO_VIBRATION)  # type: ignore[arg-type]
     assert [[*whole.in_one_world(segment)] for segment in range(4)] == [[0, 1], [0, 1], [2, 3], [2, 3]]
+
+
+def test_beams_are_as_far_apart_as_the_sidecar_says_at_most_and_as_those_of_coarse_lidars_where_none_says_it() -> None:
+    images: Any = SimpleNamespace(arguments=("rng",))
+    points: Any = SimpleNamespace(arguments=("xyz",))
+    beams = lidar.BEAMS["OS-1-64"]
+    sidecar = lidar.metadata(beams, 512, 10)
+    reader = SweepReader(images, np.zeros(2), 0.0, 0.1, OdometryOptions(), json.dumps(sidecar))
+    assert abs(reader.spacing - np.radians(np.ptp(beams.altitude)) / 63) < 1e-4
+    assert replace(reader, recording=points).spacing == SPACING
