@@ -103,9 +103,10 @@ class Quality(NamedTuple):
     def shown_by_small_bodies(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where small bodies alone show how the rig moves, which may move themselves, bool (frame,).
 
-        Floors and walls are the same for a rig that walks along a corridor, beside people who walk with it, and for one
-        that stands while people pass. Large planes that know the way of a second to a third of it do not follow a way
-        that is not true: they are no planes in a map that was made along it.
+        Floors and walls look the same for a rig that walks along a corridor, beside people who walk with it, and for
+        one that stands while people pass. A map that was made along a wrong motion smears large surfaces that face it,
+        so that they are no planes. So large planes confirm a motion if they determine the distance of a second to about
+        a third of it.
         """
         alone = self._small_bodies_alone(options)
         unseen = self.structure * (_speed(state, ts) * _WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
