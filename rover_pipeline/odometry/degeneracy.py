@@ -49,7 +49,7 @@ class Degeneracy(NamedTuple):
         """
         cov, sweeps, moves, turns = np.zeros((len(fits), 6, 6)), [], [], []
         for number in np.flatnonzero(among).tolist():
-            information = fits[number].large / noise
+            information = fits[number].large[0] / noise
             if not np.isfinite(information).all() or not information.any():
                 continue
             scale = per_distance(information)

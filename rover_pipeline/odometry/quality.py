@@ -46,7 +46,9 @@ class Quality(NamedTuple):
         error: f8 (frame,), standard deviation of the position in its least certain direction, with `disagreement`,
             metres.
         disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
-        structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2.
+        structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2, without
+            any single small body.
+        both_sides: f8 (frame,), what they say of the distance along the motion if all on one side of it may move, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
             expected, or that sweeps show which fit where this is more.
     """
@@ -57,15 +59,15 @@ class Quality(NamedTuple):
     error: np.ndarray
     disagreement: np.ndarray
     structure: np.ndarray
+    both_sides: np.ndarray
     misfit: np.ndarray
 
     @classmethod
-    def of(cls, batch: Batch, cov: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> Quality:
+    def of(cls, batch: Batch, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
         """Of a trajectory.
 
         Args:
-            cov: f8 (frame, 6, 6), covariances of its poses; rot: f8 (frame, 3, 3), their rotations.
-            ts: f8 (frame,), seconds.
+            cov: f8 (frame, 6, 6), covariances of its poses; state: of the frames; ts: f8 (frame,), seconds.
         """
         fits = batch.fits
         inliers, residual = (np.array([getattr(fit, name) for fit in fits]) for name in ("inliers", "residual"))
@@ -76,12 +78,16 @@ class Quality(NamedTuple):
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         error = np.hypot(error, disagreement)
-        means = _mean_information(np.array([fit.large for fit in fits]) / batch.noise, inliers, rot, ts)
-        structure = np.array([smallest_eigenvalue(matrix) for matrix in means])
+        still, passed = (
+            _mean_information(large / batch.noise, inliers, state.rot, ts)
+            for large in np.array([fit.large for fit in fits]).swapaxes(0, 1)
+        )
+        structure = np.array([smallest_eigenvalue(matrix) for matrix in still])
         structure[~np.isfinite(inliers)] = np.nan
+        both_sides = information_along(_way(state, ts), passed)
         noise = np.array([fit.noise for fit in fits])
         misfit = noise / _noise_of_fitting(noise, ts)
-        return cls(inliers, residual, information, error, disagreement, structure, misfit)
+        return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit)
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
         """The poses that each rule refuses.
@@ -97,6 +103,7 @@ class Quality(NamedTuple):
             Refusal("misfit", self.misfit > _misfit_limit(), parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
+            Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),
             Refusal("traffic", self.glides_without_turn(options, state, ts), parts=True),
         ]
 
@@ -114,6 +121,23 @@ class Quality(NamedTuple):
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
         return stretch & np.isin(number, number[alone & unseen])
+
+    def shown_by_one_side(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+        """Where all that shows the motion is on one side of it, which may be a train that passes, bool (frame,).
+
+        A rig that stands may have a bare wall on its other side. The other side of one that moves has to show that it
+        moves: it determines the distance of a second, or of the whole stretch in which it does not, to about a third of
+        it. Less than what a valid pose may be wrong by is not asked for, nor is what the motion before predicts.
+        """
+        limit = chdtri(1, FALSE_ALARM)
+        bare = self.both_sides * (_way(state, ts) ** 2).sum(axis=1) < limit
+        refused = np.zeros(len(ts), bool)
+        for first, last in np.flatnonzero(np.diff(bare, prepend=False, append=False)).reshape(-1, 2).tolist():
+            way = np.linalg.norm(state.pos[first:last] - state.pos[first], axis=1).max()
+            unseen = self.both_sides[first:last].mean() * way**2 < limit
+            long = ts[min(last, len(ts) - 1)] - ts[max(first - 1, 0)] > MAX_BRIDGED
+            refused[first:last] = unseen and long and way > options.max_error
+        return widened(refused, ts)
 
     def glides_without_turn(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may stand although it seems to glide, because bodies around it set off, bool (frame,).
@@ -219,13 +243,31 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
     return beyond
 
 
-def _speed(state: State, ts: np.ndarray) -> np.ndarray:
-    """Mean speed within a second around each frame, f8 (frame,), m/s."""
+def _way(state: State, ts: np.ndarray) -> np.ndarray:
+    """Mean way of a second around each frame, f8 (frame, 3), m, in the world."""
     after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
     before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
-    way = np.linalg.norm(state.pos[after] - state.pos[before], axis=1)
-    speed: np.ndarray = way / np.maximum(ts[after] - ts[before], 1e-3)
+    way = state.pos[after] - state.pos[before]
+    return _WINDOW * way / np.maximum(ts[after] - ts[before], 1e-3)[:, None]
+
+
+def _speed(state: State, ts: np.ndarray) -> np.ndarray:
+    """Mean speed within a second around each frame, f8 (frame,), m/s."""
+    speed: np.ndarray = np.linalg.norm(_way(state, ts), axis=1) / _WINDOW
     return speed
+
+
+def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
+    """What is known of a displacement along a way, f8 (frame, 3), whatever the rest of the pose is, f8 (frame,), 1/m2.
+
+    Args:
+        information: f8 (frame, 6, 6), of a displacement and a rotation in the world. A deviation of a kilometre, which
+            is no information, makes it regular.
+    """
+    values, vectors = eigh(information)
+    along = np.einsum("ni,nij->nj", way, vectors[:, :3]) / np.maximum(np.linalg.norm(way, axis=1), 1e-9)[:, None]
+    known: np.ndarray = 1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12)
+    return known
 
 
 def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.ndarray:

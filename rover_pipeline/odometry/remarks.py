@@ -16,6 +16,8 @@ _DOUBTS = {
     "direction open, or moves along",
     "companions": "floors and walls leave a direction open at {} sweeps, and only small bodies show the motion along "
     "it, which may move themselves; declare in `rig.own` what belongs to the rig",
+    "one_side": "all that shows the motion is on one side of it at {} sweeps, which may be a train that passes a rig "
+    "that stands; a radar would show it",
     "traffic": "the rig seems to glide without a turn, as {} sweeps say, which nothing that carries a rig does; what "
     "is around it may have set off instead; a radar would show it",
 }

@@ -145,7 +145,7 @@ def odom(
         imu = imu.without(refined.dropped, chosen)
     state = batch.states(times)
     cov = without_tilt(batch.covariances(times), batch.fits, state.rot, times)
-    quality = Quality.of(batch, cov, state.rot, times)
+    quality = Quality.of(batch, cov, state, times)
     cov = as_measured(cov, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
     summaries = [seam_summary(seam) for seam in seams]
@@ -197,7 +197,7 @@ def odom(
     after = jumps(recorded)
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
-    doubted = by_rule["companions"] | by_rule["traffic"] | by_rule["uncertain"]
+    doubted = by_rule["companions"] | by_rule["one_side"] | by_rule["traffic"] | by_rule["uncertain"]
     degeneracy = Degeneracy.of(batch.fits, batch.noise, state, doubted, options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T

@@ -344,6 +344,13 @@ def train_passes(rng: Rng) -> Hostile:
     return _hostile("indoor", 4.5, alter=[alter], imu=_coin(rng), drawn=f"{speed:.1f} m/s, {pillars} pillars")
 
 
+def train_passes_somebody(rng: Rng) -> Hostile:
+    """A train passes somebody who holds the rig on a platform."""
+    speed, pillars = float(rng.uniform(1.5, 12)), int(rng.integers(0, 5))
+    alter = rigs.train(speed, float(rng.uniform(1.2, 2.5)), pillars, held=True)
+    return _hostile("crowd", 4.5, alter=[alter], imu=_coin(rng), drawn=f"{speed:.1f} m/s, {pillars} pillars")
+
+
 def traffic_sets_off(rng: Rng) -> Hostile:
     """Everything around a rig that stands sets off."""
     speed, posts = float(rng.uniform(1, 4)), int(rng.integers(0, 5))
@@ -433,6 +440,16 @@ def tunnel_of_pilasters(rng: Rng) -> Hostile:
     return _hostile("crowd", 4.0, faults=faults, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
 
 
+def pilasters_a_sweep(rng: Rng) -> Hostile:
+    """A drive through a tunnel so fast that each sweep sees the next of its equal pilasters where the last one was."""
+    period = float(rng.uniform(1, 2.5))
+    speed = 10 * period + float(rng.uniform(-0.3, 0.3))
+    alter = rigs.pilasters(period, float(rng.uniform(2.3, 4.8)))
+    faults = [f"beam-angles={rng.uniform(0.03, 0.1):.3f}"]
+    drawn = f"every {period:.2f} m, {speed:.2f} m/s"
+    return _hostile("crowd", 4.0, faults=faults, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
+
+
 def garage_of_pillars(rng: Rng) -> Hostile:
     """A garage with equal pillars, with beams that are not where the sidecar says."""
     period, radius, drives = float(rng.uniform(2.5, 6)), float(rng.uniform(0.15, 0.4)), _coin(rng)
@@ -452,7 +469,8 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         imu_mounted_otherwise, gyro_saturates, gyro_saturates_in_a_bare_field, imu_is_late, imu_of_another_time_base,
         imu_scale_is_off, gyro_bias_is_large, imu_freezes, imu_has_gaps, no_rig, unkind, everything, bushes, park,
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
-        traffic_sets_off, people_pass, turned_fast, goes_dark, beams_reversed, mirror_world, lidar_freezes,
-        lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters, garage_of_pillars,
+        train_passes_somebody, traffic_sets_off, people_pass, turned_fast, goes_dark, beams_reversed, mirror_world,
+        lidar_freezes, lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters,
+        pilasters_a_sweep, garage_of_pillars,
     )
 }  # fmt: skip

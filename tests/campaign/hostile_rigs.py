@@ -196,10 +196,15 @@ def people_pass(half: float, pace: float, lefts: Sequence[float], ahead: Sequenc
             )
             for n, (left, at) in enumerate(zip(lefts, ahead, strict=True))
         ]
-        motion = replace(motion, path=InPlace(path, _STRAIGHT), stand=0.0)
-        return replace(rig, motion=motion, world=World(_tube(half + 0.8, 2.8), _LIGHT, tuple(people)))
+        return replace(rig, motion=_held(rig), world=World(_tube(half + 0.8, 2.8), _LIGHT, tuple(people)))
 
     return alter
+
+
+def _held(rig: Rig) -> Motion:
+    """Somebody holds the rig in the middle of the straight, and moves it as people who stand do."""
+    motion = _straight(rig)
+    return replace(motion, path=InPlace(motion.path, _STRAIGHT), stand=0.0)
 
 
 def driven(rig: Rig) -> Motion:
@@ -275,11 +280,11 @@ def lift(speed: float, begins: float, spin_up: float) -> Alter:
     return alter
 
 
-def train(speed: float, side: float, pillars: int) -> Alter:
-    """The rig stands on a platform with some pillars while a long train passes `side` metres to its left."""
+def train(speed: float, side: float, pillars: int, held: bool = False) -> Alter:
+    """A long train passes `side` metres to the left of a rig on a platform, which stands or is held by somebody."""
 
     def alter(rig: Rig) -> Rig:
-        rig = standing(rig)
+        rig = replace(rig, motion=_held(rig)) if held else standing(rig)
         x, y = _place(rig)
         parts = [_ground(60.0), box((0.0, y - 5.0, 2.0), (_LONG, 0.2, 4.0), "plaster")]
         parts += [cylinder(x + 5.0 * n - 7.0, y - 3.5, 0.0, 4.0, 0.25, "concrete") for n in range(pillars)]

@@ -43,6 +43,8 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
+#: Smallest distance to the side, m, at which a train passes whoever stands on a platform. Tuned: by hand.
+_PASSES = 0.5
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
@@ -73,7 +75,8 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unmodelled_motion`.
         information: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions
             of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
-        large: f8 (6, 6), the same, of large planes alone, without those that a single body may be.
+        large: f8 (2, 6, 6), the same, of large planes alone, if a small body among them moves by itself, and if all on
+            one side of the motion does; see `_if_bodies_move`.
     """
 
     inliers: float
@@ -84,7 +87,7 @@ class SweepFit(NamedTuple):
     nis: float
     motion: np.ndarray = np.zeros((2, 6, 6))
     information: np.ndarray = np.zeros((2, 6, 6))
-    large: np.ndarray = np.zeros((6, 6))
+    large: np.ndarray = np.zeros((2, 6, 6))
     common: tuple[float, float] = (0.0, 0.0)
     mean_cost: float = 0.0
     range_variance: float = np.inf
@@ -200,7 +203,8 @@ def evaluate(
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = tilted._replace(extent=_WIDE)
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
-    large = share * _without_single_bodies(sweep, poses, others.large, planes)
+    velocity = trajectory.at(np.array([sweep.end])).vel[0]
+    large = share * _if_bodies_move(sweep, poses, velocity, others.large, planes)
     information = np.stack([matrix.sum(0), left.sum(0)])
     return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), information=information, large=large)
 
@@ -210,12 +214,21 @@ def _cost(fit: Statistics, squares: float) -> float:
     return (squares + (fit.points - fit.inliers) * GATE**2) / fit.points
 
 
-def _without_single_bodies(
-    sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], surfels: SurfelMap, weights: PointWeights
+def _if_bodies_move(
+    sweep: Sweep,
+    poses: tuple[np.ndarray, np.ndarray],
+    velocity: np.ndarray,
+    surfels: SurfelMap,
+    weights: PointWeights,
 ) -> np.ndarray:
-    """The information of planes, f8 (6, 6), without that of any single place about each direction.
+    """The information of planes, f8 (2, 6, 6), if bodies among them move by themselves.
 
-    A body that moves along with the rig may be there, up to a metre wide at the default sizes of voxels.
+    The first matrix is without that of any single place about each direction. A body that moves along with the rig may
+    be there, up to a metre wide at the default sizes of voxels. In the second one, all that lies on one side of the
+    rig's way moves as a whole, by an unknown displacement, as a train does that passes.
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s.
     """
     points, tables = sweep.evaluated, surfels.tables
     matches = match_points(*points, *poses, tables, weights)
@@ -225,7 +238,17 @@ def _without_single_bodies(
     asked = np.ascontiguousarray((scale[:, None] * vectors).T)
     single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
     back = vectors / scale[:, None]
-    return information - matmul(back * single_body, back.T)
+    way = velocity / max(float(np.linalg.norm(velocity)), 1e-9)
+    ahead, left = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
+    left = (left * way[0] - ahead * way[1]) / max(np.hypot(*way[:2]), 1e-9)
+    sides = []
+    for beside in left > _PASSES, left < -_PASSES:
+        some = matches._replace(number=matches.number[beside], values=matches.values[beside])
+        sides.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
+    side = max(sides, key=lambda each: float(matmul(way, each[:3, :3], way)))
+    own, directions = eigh(side[:3, :3])
+    moved = matmul(side[:, :3], directions) * np.where(own > 0, np.maximum(own, 1e-12) ** -0.5, 0.0)
+    return np.stack([information - matmul(back * single_body, back.T), information - matmul(moved, moved.T)])
 
 
 def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
