@@ -25,7 +25,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
 )
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
-from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
 if TYPE_CHECKING:
     from rover_pipeline.odometry.other_lidars import OtherLidar
@@ -43,8 +43,6 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
-#: Smallest distance to the side, m, at which a train passes whoever stands on a platform. Tuned: by hand.
-_PASSES = 0.5
 #: Number of standard errors by which a trajectory has to be worse to be called worse. Tuned: by hand.
 SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
@@ -225,7 +223,7 @@ def _if_bodies_move(
 
     The first matrix is without that of any single place about each direction. A body that moves along with the rig may
     be there, up to a metre wide at the default sizes of voxels. In the second one, all that lies on one side of the
-    rig's way moves as a whole, by an unknown displacement, as a train does that passes.
+    rig's way, beyond the half metre that whoever holds it takes, moves as a whole, as a train does that passes.
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s.
@@ -238,11 +236,11 @@ def _if_bodies_move(
     asked = np.ascontiguousarray((scale[:, None] * vectors).T)
     single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
     back = vectors / scale[:, None]
-    way = velocity / max(float(np.linalg.norm(velocity)), 1e-9)
+    way = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
     ahead, left = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
     left = (left * way[0] - ahead * way[1]) / max(np.hypot(*way[:2]), 1e-9)
     sides = []
-    for beside in left > _PASSES, left < -_PASSES:
+    for beside in left > LARGE / 2, left < -LARGE / 2:
         some = matches._replace(number=matches.number[beside], values=matches.values[beside])
         sides.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
     side = max(sides, key=lambda each: float(matmul(way, each[:3, :3], way)))
