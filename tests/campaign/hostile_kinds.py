@@ -442,7 +442,7 @@ def tunnel_of_pilasters(rng: Rng) -> Hostile:
 
 def pilasters_a_sweep(rng: Rng) -> Hostile:
     """A drive through a tunnel so fast that each sweep sees the next of its equal pilasters where the last one was."""
-    period = float(rng.uniform(1, 2.5))
+    period = float(rng.uniform(1, 3.2))
     speed = 10 * period + float(rng.uniform(-0.3, 0.3))
     alter = rigs.pilasters(period, float(rng.uniform(2.3, 4.8)))
     faults = [f"beam-angles={rng.uniform(0.03, 0.1):.3f}"]
