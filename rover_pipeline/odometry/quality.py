@@ -31,9 +31,8 @@ _SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3)))
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
-#: 0.6 degrees a second and a car 3. Its motion lasts for as long as it is faster than the last figure, m/s.
-#: Tuned: a trolley and a car.
-_GLIDES, _TURNS, _CREEPS = 0.2, np.radians(0.35), 0.02
+#: 0.6 degrees a second and a car 3. Tuned: a trolley and a car.
+_GLIDES, _TURNS = 0.2, np.radians(0.35)
 
 
 class Quality(NamedTuple):
@@ -144,16 +143,13 @@ class Quality(NamedTuple):
 
         Ranges alone cannot distinguish a bus that passes a rig from a rig that passes a bus, where the ground is the
         same for both. But whatever carries a rig makes it vibrate and turn a little. Where its motion has no trace of
-        that, and small bodies alone show it, it is more likely theirs. A train is no small body: where most of a
-        motion has no such trace, it does not matter what shows it.
+        that, and small bodies alone show it, it is more likely theirs.
         """
         speed, turns = _speed(state, ts), np.sqrt(_within((state.avel**2).sum(axis=1), ts))
-        small = widened(self._small_bodies_alone(options), ts)
-        moves = speed > _CREEPS
+        moves = speed * _WINDOW > options.max_error
         number = np.cumsum(np.diff(moves.astype(int), prepend=0) == 1)
-        glides = (speed > _GLIDES) & (turns < _TURNS)
-        mostly = 2 * np.bincount(number, moves & glides)[number] > np.bincount(number, moves)[number]
-        return moves & np.isin(number, number[glides & (small | mostly)])
+        glides = (speed > _GLIDES) & (turns < _TURNS) & widened(self._small_bodies_alone(options), ts)
+        return moves & np.isin(number, number[moves & glides])
 
     def _small_bodies_alone(self, options: OdometrySection) -> np.ndarray:
         """Where large planes alone do not determine the position as well as a valid pose needs it, bool (frame,)."""
