@@ -222,8 +222,8 @@ def _if_bodies_move(
     """The information of planes, f8 (2, 6, 6), if bodies among them move by themselves.
 
     The first matrix is without that of any single place about each direction. A body that moves along with the rig may
-    be there, up to a metre wide at the default sizes of voxels. In the second one, all that lies on one side of the
-    rig's way, beyond the half metre that whoever holds it takes, moves as a whole, as a train does that passes.
+    be there, up to a metre wide at the default sizes of voxels. The second one is without all that lies on one side of
+    the rig's way, beyond the half metre that whoever holds it takes: it may be a train that passes.
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s.
@@ -244,9 +244,7 @@ def _if_bodies_move(
         some = matches._replace(number=matches.number[beside], values=matches.values[beside])
         sides.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
     side = max(sides, key=lambda each: float(matmul(way, each[:3, :3], way)))
-    own, directions = eigh(side[:3, :3])
-    moved = matmul(side[:, :3], directions) * np.where(own > 0, np.maximum(own, 1e-12) ** -0.5, 0.0)
-    return np.stack([information - matmul(back * single_body, back.T), information - matmul(moved, moved.T)])
+    return np.stack([information - matmul(back * single_body, back.T), information - side])
 
 
 def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
