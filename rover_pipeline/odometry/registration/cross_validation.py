@@ -19,11 +19,12 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_terms import GATE, NO_ERRORS, PointErrors, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import (
+    Matches,
     match_points,
     matched_equations,
     single_bodies,
 )
-from rover_pipeline.odometry.registration.transforms import transform_rays
+from rover_pipeline.odometry.registration.transforms import transform_points, transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
@@ -51,7 +52,8 @@ _PRIOR = np.diag([GATE**-2] * 3 + [0.02**-2] * 3)
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
 #: Tuned: walls, parks, a real drive.
 _LITTLE = 4e-4
-#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
+#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows, or of the points
+#: that a side in view has. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
 
@@ -236,15 +238,36 @@ def _if_bodies_move(
     asked = np.ascontiguousarray((scale[:, None] * vectors).T)
     single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
     back = vectors / scale[:, None]
-    way = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
-    ahead, left = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
-    left = (left * way[0] - ahead * way[1]) / max(np.hypot(*way[:2]), 1e-9)
-    sides = []
-    for beside in left > LARGE / 2, left < -LARGE / 2:
-        some = matches._replace(number=matches.number[beside], values=matches.values[beside])
-        sides.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
-    side = max(sides, key=lambda each: float(matmul(way, each[:3, :3], way)))
-    return np.stack([information - matmul(back * single_body, back.T), information - side])
+    others = information - _of_one_side(sweep, poses, velocity, matches, weights)
+    return np.stack([information - matmul(back * single_body, back.T), others])
+
+
+def _of_one_side(
+    sweep: Sweep,
+    poses: tuple[np.ndarray, np.ndarray],
+    velocity: np.ndarray,
+    matches: Matches,
+    weights: PointWeights,
+) -> np.ndarray:
+    """The information of the side of a rig's way that knows more about the way, f8 (6, 6).
+
+    It is none where the other side is hardly in view, as that of a lidar that looks to one side.
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s; matches: of the points.
+    """
+    points, way = sweep.evaluated, velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
+    sideways = np.array([-way[1], way[0]]) / max(np.hypot(*way[:2]), 1e-9)
+    left = matmul(transform_points(*points, *poses)[:, :2] - poses[0][-1, :2], sideways)
+    sides = [np.flatnonzero(each) for each in (left > LARGE / 2, left < -LARGE / 2)]
+    if min(map(len, sides)) < _MIN_SHARE * len(left):
+        return np.zeros((6, 6))
+    found = []
+    for side in sides:
+        on_it = np.isin(matches.number[:, 0], side)
+        some = matches._replace(number=matches.number[on_it], values=matches.values[on_it])
+        found.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
+    return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
 
 
 def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
