@@ -78,6 +78,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     names = [*(arguments or [name for name in VARIANTS if "NUMBA_CPU_NAME" not in VARIANTS[name].env])]
     names = list(VARIANTS) if names == ["all"] else names
+    if "avx512f" not in Path("/proc/cpuinfo").read_text():
+        names = [name for name in names if name != "SkylakeX"]  # its kernels are illegal instructions here
     # The first one compiles the kernels that are not compiled yet.
     first = _made(names[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
