@@ -345,10 +345,13 @@ def train_passes(rng: Rng) -> Hostile:
 
 
 def train_passes_somebody(rng: Rng) -> Hostile:
-    """A train passes somebody who holds the rig on a platform."""
-    speed, pillars = float(rng.uniform(1.5, 12)), int(rng.integers(0, 5))
-    alter = rigs.train(speed, float(rng.uniform(1.2, 2.5)), pillars, held=True)
-    return _hostile("crowd", 4.5, alter=[alter], imu=_coin(rng), drawn=f"{speed:.1f} m/s, {pillars} pillars")
+    """A train passes somebody who holds the rig on a platform, which may end over a void."""
+    speed, pillars, side = float(rng.uniform(1.5, 12)), int(rng.integers(0, 5)), float(rng.uniform(1.2, 2.5))
+    imu, ledge = _coin(rng), float(rng.choice([np.inf, rng.uniform(0.3, 2.0)]))
+    alter = rigs.train(speed, side, pillars, held=True, ledge=ledge)
+    return _hostile(
+        "crowd", 4.5, alter=[alter], imu=imu, drawn=f"{speed:.1f} m/s, {pillars} pillars, ledge {ledge:.1f} m"
+    )
 
 
 def traffic_sets_off(rng: Rng) -> Hostile:

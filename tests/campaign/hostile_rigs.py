@@ -280,14 +280,20 @@ def lift(speed: float, begins: float, spin_up: float) -> Alter:
     return alter
 
 
-def train(speed: float, side: float, pillars: int, held: bool = False) -> Alter:
-    """A long train passes `side` metres to the left of a rig on a platform, which stands or is held by somebody."""
+def train(speed: float, side: float, pillars: int, held: bool = False, ledge: float = np.inf) -> Alter:
+    """A long train passes `side` metres to the left of a rig on a platform, which stands or is held by somebody.
+
+    The platform has a wall to its right, or ends after `ledge` metres over a void.
+    """
 
     def alter(rig: Rig) -> Rig:
         rig = replace(rig, motion=_held(rig)) if held else standing(rig)
         x, y = _place(rig)
         parts = [_ground(60.0), box((0.0, y - 5.0, 2.0), (_LONG, 0.2, 4.0), "plaster")]
         parts += [cylinder(x + 5.0 * n - 7.0, y - 3.5, 0.0, 4.0, 0.25, "concrete") for n in range(pillars)]
+        if np.isfinite(ledge):
+            width = side + ledge
+            parts = [box((0.0, y + side - width / 2, -0.1), (_LONG, width, 0.2), "concrete")]
         cars = []
         for number in range(6):
             left = x - 30.0 - 20.0 * number

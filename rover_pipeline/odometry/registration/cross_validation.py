@@ -52,8 +52,8 @@ _PRIOR = np.diag([GATE**-2] * 3 + [0.02**-2] * 3)
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
 #: Tuned: walls, parks, a real drive.
 _LITTLE = 4e-4
-#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows, or of the points
-#: that a side in view has. Tuned: by hand.
+#: Number of parts of a sweep whose moves are compared, and of the directions to one side; and smallest share of a move
+#: that a part shows, and of the directions with points on a side that a lidar looks to. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
 
@@ -251,20 +251,22 @@ def _of_one_side(
 ) -> np.ndarray:
     """The information of the side of a rig's way that knows more about the way, f8 (6, 6).
 
-    It is none where the other side is hardly in view, as that of a lidar that looks to one side.
+    It is none where the lidar hardly looks to the other side: hardly any direction there has a point at any distance.
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; matches: of the points.
     """
     points, way = sweep.evaluated, velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
-    sideways = np.array([-way[1], way[0]]) / max(np.hypot(*way[:2]), 1e-9)
-    left = matmul(transform_points(*points, *poses)[:, :2] - poses[0][-1, :2], sideways)
-    sides = [np.flatnonzero(each) for each in (left > LARGE / 2, left < -LARGE / 2)]
-    if min(map(len, sides)) < _MIN_SHARE * len(left):
+    level = way[:2] / max(np.hypot(*way[:2]), 1e-9)
+    ahead, left = matmul(
+        transform_points(*points, *poses)[:, :2] - poses[0][-1, :2], np.array([level, [-level[1], level[0]]]).T
+    ).T
+    directions = np.unique(np.floor(np.arctan2(left, ahead) / np.pi * PARTS))
+    if min((directions < 0).sum(), (directions >= 0).sum()) < _MIN_SHARE * PARTS:
         return np.zeros((6, 6))
     found = []
-    for side in sides:
-        on_it = np.isin(matches.number[:, 0], side)
+    for beside in left > LARGE / 2, left < -LARGE / 2:
+        on_it = beside[matches.number[:, 0]]
         some = matches._replace(number=matches.number[on_it], values=matches.values[on_it])
         found.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
     return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
