@@ -14,6 +14,8 @@ from rover_pipeline.table import TABLE
 DIRECTORY = Path(__file__).parent / "reference"
 #: Key of the libraries that a reference was made with.
 _MADE_WITH = "made with"
+#: Whether this processor has AVX-512, as those have that references were made on.
+AVX512 = "avx512f" in Path("/proc/cpuinfo").read_text()
 
 
 def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: float | None = None) -> None:
@@ -36,7 +38,7 @@ def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: fl
         pytest.fail(f"{path.name} did not exist and has been written; look at its numbers and commit it")
     with np.load(path) as reference:
         assert set(reference) == {*arrays, _MADE_WITH}
-        same_rounding = str(reference[_MADE_WITH]) == _made_with() and "avx512f" in Path("/proc/cpuinfo").read_text()
+        same_rounding = str(reference[_MADE_WITH]) == _made_with() and AVX512
         for name, array in arrays.items():
             expected = reference[name]
             assert (array.dtype, array.shape) == (expected.dtype, expected.shape), name

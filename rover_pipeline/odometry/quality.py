@@ -47,7 +47,7 @@ class Quality(NamedTuple):
         disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
         structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2, without
             any single small body.
-        both_sides: f8 (frame,), what they say of the distance along the motion if all on one side of it may move, 1/m2.
+        both_sides: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
             expected, or that sweeps show which fit where this is more.
     """
@@ -124,9 +124,10 @@ class Quality(NamedTuple):
     def shown_by_one_side(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where all that shows the motion is on one side of it, which may be a train that passes, bool (frame,).
 
-        A rig that stands may have a bare wall on its other side. The other side of one that moves has to show that it
-        moves: it determines the distance of a second, or of the whole stretch in which it does not, to about a third of
-        it. Less than what a valid pose may be wrong by is not asked for, nor is what the motion before predicts.
+        A rig that stands may have a bare wall on its other side, or look to one side only. If it moves, the other side
+        has to confirm the motion: it determines the distance of a second to about a third of it. A stretch in which it
+        does not is doubted if it is too long to be bridged, if a valid pose may not be wrong by its length, and if the
+        other side does not determine this length either.
         """
         limit = chdtri(1, FALSE_ALARM)
         bare = self.both_sides * (_way(state, ts) ** 2).sum(axis=1) < limit

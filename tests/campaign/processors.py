@@ -25,6 +25,7 @@ from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import declared
+from tests.references import AVX512
 
 #: Those of NumPy 2.4, whose X86_V4 is AVX-512 as in a Skylake server.
 _AVX512 = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR", "OPENCV_CPU_DISABLE": "AVX512-SKX"}
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     names = [*(arguments or [name for name in VARIANTS if "NUMBA_CPU_NAME" not in VARIANTS[name].env])]
     names = list(VARIANTS) if names == ["all"] else names
-    if "avx512f" not in Path("/proc/cpuinfo").read_text():
+    if not AVX512:
         names = [name for name in names if name != "SkylakeX"]  # its kernels are illegal instructions here
     # The first one compiles the kernels that are not compiled yet.
     first = _made(names[0])

@@ -43,9 +43,9 @@ def drive(
     return trace
 
 
-def length(trace: Path) -> float:
+def length(trace: Path, *, valid: bool = True) -> float:
     odometry = Sensor(trace / "_odom")
-    assert odometry.valid(COUNT).all()
+    assert (odometry.valid(COUNT) == valid).all()
     return float(np.linalg.norm(odometry.channel("pos").read()[-1]))
 
 
@@ -87,7 +87,10 @@ def test_both_sides_of_a_drive_tell_the_same_way_once_points_are_dated(captures:
         "left": lambda points: points[points[:, 1] > 0],
         "right": lambda points: points[points[:, 1] < 0],
     }
-    ways = [length(drive(captures, tmp_path / name, side, turning="clockwise")) for name, side in sides.items()]
+    # What is on one side alone may be a train.
+    ways = [
+        length(drive(captures, tmp_path / name, side, turning="clockwise"), valid=False) for name, side in sides.items()
+    ]
     assert abs(ways[0] - ways[1]) < 0.06
 
 

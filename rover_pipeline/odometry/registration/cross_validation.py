@@ -24,7 +24,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     matched_equations,
     single_bodies,
 )
-from rover_pipeline.odometry.registration.transforms import transform_points, transform_rays
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
@@ -52,8 +52,7 @@ _PRIOR = np.diag([GATE**-2] * 3 + [0.02**-2] * 3)
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
 #: Tuned: walls, parks, a real drive.
 _LITTLE = 4e-4
-#: Number of parts of a sweep whose moves are compared, and of the directions to one side; and smallest share of a move
-#: that a part shows, and of the directions with points on a side that a lidar looks to. Tuned: by hand.
+#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
 
@@ -75,8 +74,8 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unmodelled_motion`.
         information: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions
             of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
-        large: f8 (2, 6, 6), the same, of large planes alone, if a small body among them moves by itself, and if all on
-            one side of the motion does; see `_if_bodies_move`.
+        large: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without
+            those on one side of the motion, which may be a train; see `_if_bodies_move`.
     """
 
     inliers: float
@@ -243,32 +242,20 @@ def _if_bodies_move(
 
 
 def _of_one_side(
-    sweep: Sweep,
-    poses: tuple[np.ndarray, np.ndarray],
-    velocity: np.ndarray,
-    matches: Matches,
-    weights: PointWeights,
+    sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], velocity: np.ndarray, matches: Matches, weights: PointWeights
 ) -> np.ndarray:
     """The information of the side of a rig's way that knows more about the way, f8 (6, 6).
-
-    It is none where the lidar hardly looks to the other side: hardly any direction there has a point at any distance.
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; matches: of the points.
     """
-    points, way = sweep.evaluated, velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
-    level = way[:2] / max(np.hypot(*way[:2]), 1e-9)
-    ahead, left = matmul(
-        transform_points(*points, *poses)[:, :2] - poses[0][-1, :2], np.array([level, [-level[1], level[0]]]).T
-    ).T
-    directions = np.unique(np.floor(np.arctan2(left, ahead) / np.pi * PARTS))
-    if min((directions < 0).sum(), (directions >= 0).sum()) < _MIN_SHARE * PARTS:
-        return np.zeros((6, 6))
+    way = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
+    x, y = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
+    left = (way[0] * y - way[1] * x) / max(np.hypot(*way[:2]), 1e-9)
     found = []
     for beside in left > LARGE / 2, left < -LARGE / 2:
-        on_it = beside[matches.number[:, 0]]
-        some = matches._replace(number=matches.number[on_it], values=matches.values[on_it])
-        found.append(matched_equations(*points, poses[1], some, weights)[0].sum(0))
+        some = matches._replace(number=matches.number[beside], values=matches.values[beside])
+        found.append(matched_equations(*sweep.evaluated, poses[1], some, weights)[0].sum(0))
     return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
 
 
