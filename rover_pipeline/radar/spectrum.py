@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
+import scipy.fft
 
 from rover_pipeline.numerics.compiled import compiled, compiled_with_fma
 
@@ -78,6 +79,21 @@ def window_real(
         for sample in range(len(samples)):
             line[2 * sample] = (np.float32(words[sample]) - coupling[sample]) * (chirps[chirp] * samples[sample])
             line[2 * sample + 1] = 0
+
+
+@compiled_with_fma
+def add_power(spectrum: np.ndarray, out: np.ndarray) -> None:
+    """Add the power of each antenna, c8 (antenna, doppler, range), to their sum, f4 (doppler, range)."""
+    for antenna in range(len(spectrum)):
+        for doppler in range(len(out)):
+            _add_squares(spectrum[antenna, doppler], out[doppler])
+
+
+@compiled_with_fma
+def _add_squares(values: Row, out: Row) -> None:
+    for r in range(len(out)):
+        x, y = values[r].real, values[r].imag
+        out[r] += x * x + y * y
 
 
 # --- From antennas to directions ----------------------------------------------------------------------------------
@@ -302,9 +318,9 @@ def unit_gain_window(size: int, window: str) -> np.ndarray:
 class RangeDoppler:
     """Range-Doppler transform of frames of one shape.
 
-    It processes one antenna at a time, so that its data stays in the processor's cache from samples to spectrum.
-    OpenCV's transform gives the same bytes at any address of the buffer and with any number of threads. Each thread has
-    buffers of its own, so threads can share an object.
+    It processes the antennas of one transmitter at a time, so that their data stays in the processor's cache from
+    samples to spectrum. SciPy's transform has the same instructions on every processor, and so the same bytes; those of
+    OpenCV, which is faster, depend on the processor. Each thread has buffers of its own: threads can share an object.
 
     Args:
         shape: of a stored frame, (chirp, tx, rx, 2 * sample), or (chirp, tx, rx, sample) for real samples.
@@ -370,7 +386,7 @@ class RangeDoppler:
             the next call of the same thread overwrites.
         """
         buffers = self._buffers()
-        self._transform(frame, buffers.antennas)
+        self._transform(frame, buffers.spectrum)
         return buffers.spectrum[..., : self.range_bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
@@ -379,59 +395,57 @@ class RangeDoppler:
         Doppler bin `doppler // 2` is zero velocity.
         """
         buffers = self._buffers()
-        # All antennas use the same buffer, which therefore stays in the processor's cache.
-        self._transform(frame, buffers.antennas[:1] * len(buffers.antennas), buffers.squares)
-        return self._mean_power(buffers.squares)
+        # All transmitters use the same buffer, which therefore stays in the processor's cache.
+        self._transform(frame, [buffers.spectrum[0]] * self.tx, buffers.power)
+        return self._mean_power(buffers.power)
 
     def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The results of `spectrum` and `power`, from one transform."""
         buffers = self._buffers()
-        self._transform(frame, buffers.antennas, buffers.squares)
-        return buffers.spectrum[..., : self.range_bins], self._mean_power(buffers.squares)
+        self._transform(frame, buffers.spectrum, buffers.power)
+        return buffers.spectrum[..., : self.range_bins], self._mean_power(buffers.power)
 
-    def _transform(self, frame: np.ndarray, antennas: list[np.ndarray], squares: np.ndarray | None = None) -> None:
-        """Fill the buffer of each antenna with its spectrum, and `squares` with the sum of their squares."""
+    def _transform(self, frame: np.ndarray, out: Iterable[np.ndarray], power: np.ndarray | None = None) -> None:
+        """Fill the buffer of each transmitter, (rx, doppler, range), and `power` with the sum over all antennas."""
         if frame.shape != self._shape:
             raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
         if self._order == "iiqq" and not self.real:
             frame = np.ascontiguousarray(frame.reshape(*frame.shape[:3], -1, 2, 2)[..., ::-1, :]).reshape(frame.shape)
         if self._remove_static:
             frame = frame - frame.mean(axis=0, dtype="f4")
-        if squares is not None:
-            squares[:] = 0
+        if power is not None:
+            power[:] = 0
         apply_windows = window_real if self.real else window_complex
         is_padded = (self.chirps, self.samples) != (self.doppler_bins, self.fft_length)
-        for number, buffer in enumerate(antennas):
-            words = buffer.reshape(self.doppler_bins, -1)
+        for tx, antennas in enumerate(out):
+            words = antennas.view("f4")
             if is_padded:
                 words[:] = 0
-            tx, rx = divmod(number, self.rx)
-            apply_windows(frame, tx, rx, *self._windows, self._coupling[tx, rx], words)
+            for rx in range(self.rx):
+                apply_windows(frame, tx, rx, *self._windows, self._coupling[tx, rx], words[rx])
             # The transform is in place, because a second buffer would take a part of the cache.
-            cv2.dft(buffer, buffer)
-            if squares is not None:
-                cv2.accumulateSquare(buffer, squares)
+            done = scipy.fft.fft2(antennas, overwrite_x=True)
+            if not np.may_share_memory(done, antennas):
+                antennas[:] = done
+            if power is not None:
+                add_power(antennas, power)
 
-    def _mean_power(self, squares: np.ndarray) -> np.ndarray:
-        power = squares[:, : self.range_bins, 0] + squares[:, : self.range_bins, 1]
-        power /= np.float32(self.tx * self.rx)
-        return np.fft.fftshift(power, axes=0)
+    def _mean_power(self, power: np.ndarray) -> np.ndarray:
+        return np.fft.fftshift(power / np.float32(self.tx * self.rx), axes=0)
 
     def _buffers(self) -> _Buffers:
         if not hasattr(self._thread, "buffers"):
-            self._thread.buffers = _Buffers((self.tx, self.rx, self.doppler_bins, self.fft_length))
+            spectrum = _aligned((self.tx, self.rx, self.doppler_bins, 2 * self.fft_length)).view("c8")
+            self._thread.buffers = _Buffers(spectrum, np.empty((self.doppler_bins, self.range_bins), "f4"))
         buffers: _Buffers = self._thread.buffers
         return buffers
 
 
-class _Buffers:
-    """The buffers of one thread: the spectrum, a view of it for each antenna, and the sum of their squares."""
+class _Buffers(NamedTuple):
+    """The buffers of one thread: c8 (tx, rx, doppler, range), and f4 (doppler, range)."""
 
-    def __init__(self, shape: tuple[int, int, int, int]) -> None:
-        # OpenCV stores a complex array as f4 (doppler, range, 2).
-        spectrum, self.squares = _aligned((*shape, 2)), _aligned((*shape[2:], 2))
-        self.spectrum = spectrum.view("c8")[..., 0]
-        self.antennas = list(spectrum.reshape(-1, *shape[2:], 2))
+    spectrum: np.ndarray
+    power: np.ndarray
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:

@@ -70,7 +70,7 @@ _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spec
 
 STEPS = (
     _of_samples(
-        version=6,
+        version=7,
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
         sections=("radar.range_doppler",),
@@ -87,7 +87,7 @@ STEPS = (
         shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
     _of_samples(
-        version=2,
+        version=3,
         sensor="_radar_micro_doppler",
         function="rover_pipeline.radar.steps:micro_doppler",
         sections=("radar.range_doppler",),
@@ -109,7 +109,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=6,
+        version=7,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
         sections=("radar.range_azimuth",),
@@ -129,7 +129,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=6,
+        version=7,
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
         sections=("radar.spectrum",),
@@ -149,7 +149,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=13,
+        version=14,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -190,7 +190,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=11,
+        version=12,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={

@@ -2,8 +2,9 @@
 
 Each variant simulates the recording `tiny` and makes every virtual sensor of it in a process of its own. Environment
 variables make the libraries take what they would take on another processor: OpenBLAS its kernels, NumPy and OpenCV
-theirs for AVX-512, Numba the instructions that it compiles for. Without names, all variants are made but that of Numba,
-which compiles all kernels once more: `python -m tests.campaign processors all`.
+theirs for AVX-512, Intel's IPP in OpenCV those of a generation, Numba the instructions that it compiles for. Without
+names, all variants are made but that of Numba, which compiles all kernels once more: `python -m tests.campaign
+processors all`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import declared
-from tests.references import AVX512
 
 #: Those of NumPy 2.4, whose X86_V4 is AVX-512 as in a Skylake server.
 _AVX512 = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR", "OPENCV_CPU_DISABLE": "AVX512-SKX"}
@@ -40,9 +40,9 @@ class Variant(NamedTuple):
 
 VARIANTS = {
     "SkylakeX": Variant({"OPENBLAS_CORETYPE": "SkylakeX"}, 1),
-    "Haswell": Variant({"OPENBLAS_CORETYPE": "Haswell"} | _AVX512, 2),
-    "Zen": Variant({"OPENBLAS_CORETYPE": "Zen"} | _AVX512, 3),
-    "Sandybridge": Variant({"OPENBLAS_CORETYPE": "Sandybridge"}, 2),
+    "Haswell": Variant({"OPENBLAS_CORETYPE": "Haswell", "OPENCV_IPP": "avx2"} | _AVX512, 2),
+    "Zen": Variant({"OPENBLAS_CORETYPE": "Zen", "OPENCV_IPP": "disabled"} | _AVX512, 3),
+    "Sandybridge": Variant({"OPENBLAS_CORETYPE": "Sandybridge", "OPENCV_IPP": "sse42"}, 2),
     "Numba for Haswell": Variant({"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "haswell"} | _AVX512, 2),
 }
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     names = [*(arguments or [name for name in VARIANTS if "NUMBA_CPU_NAME" not in VARIANTS[name].env])]
     names = list(VARIANTS) if names == ["all"] else names
-    if not AVX512:
+    if "avx512f" not in Path("/proc/cpuinfo").read_text():
         names = [name for name in names if name != "SkylakeX"]  # its kernels are illegal instructions here
     # The first one compiles the kernels that are not compiled yet.
     first = _made(names[0])
