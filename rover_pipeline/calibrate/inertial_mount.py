@@ -14,12 +14,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.constants import minute
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
     MountEstimate,
     adopt,
     changed,
+    compare,
     difference,
     prior_covariance,
     unknown,
@@ -37,14 +39,22 @@ from rover_pipeline.radar.velocity_factors import Measured, likely_time_offset
 Recorded = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def calibrate(radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray) -> MountEstimate:
+def calibrate(
+    radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray, *, brief: bool = False
+) -> MountEstimate:
     """The mount of a radar, or the declared one where the recording shows none that holds where it was not fitted.
 
     Args:
         radar: its velocities, and the declared mount.
         imu: mount of the IMU, which is taken for true.
         error: f8 (2,), standard deviations of the sines of azimuth and elevation of its points.
+        brief: only find out whether the declared mount is wrong, by a minute in the middle of the recording. One that
+            agrees with it is not adopted.
     """
+    if brief and radar.known.any():
+        middle = np.median(radar.ts[radar.known])
+        near = np.abs(radar.ts - middle) <= minute / 2
+        radar = radar._replace(vel=radar.vel[near], cov=radar.cov[near], ts=radar.ts[near])
     start, count = radar.mount, int(radar.known.sum())
     if not start.known:
         return unknown(start, "nothing says how it is turned, and without a lidar only errors of a mount are found")
@@ -58,6 +68,9 @@ def calibrate(radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray
     whole = fit(radar, recorded, imu, offset)
     if whole is None:
         return unknown(start, "its velocities contradict the IMU whatever the mount")
+    alone = _with_directions(whole, error)
+    if brief and not compare(start, alone).is_wrong:
+        return replace(alone, adopted=False) if alone.observed.any() else unknown(start, *alone.proposals())
     parts = []
     for chosen in (~late, late, ~odd, odd):
         part = radar._replace(vel=np.where(chosen[:, None], radar.vel, np.nan))
@@ -68,6 +81,11 @@ def calibrate(radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray
     found = adopt(start, whole, parts[:2], _gain(start, *parts[2:]) + _gain(start, *parts[:1:-1]))
     if not found.observed.any():
         return unknown(start, *(found.remarks or found.proposals()))
+    return _with_directions(found, error)
+
+
+def _with_directions(found: MountEstimate, error: np.ndarray) -> MountEstimate:
+    """The estimate with what all directions of an array have in common: a turn about its left and up."""
     axes, shared = found.mount.rotation, np.zeros((7, 7))
     shared[:3, :3] = matmul(axes * [0.0, error[1] ** 2, error[0] ** 2], axes.T)
     return replace(found, covariance=found.covariance + shared, shared=shared)

@@ -307,7 +307,8 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             "need the lidar.",
         )
     for name, text in evidence.mounts:
-        advice = f"`rover-pipeline calibrate rig {evidence.trace} -o rig.yaml` measures it; look at the map before."
+        command = f"`rover-pipeline calibrate rig {evidence.trace} -o rig.yaml`"
+        advice = f"{command} measures it; see first that the trajectory is right."
         yield _finding("warning", name, f"{text} off what `rig` says", advice)
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)

@@ -71,6 +71,7 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
         FormatError: a result is damaged, or `_odom` has no valid pose.
     """
     if not (trace / "_odom" / META).is_file():
+        yield from shown_beside_imu(trace, brief=True)
         return
     trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
@@ -80,14 +81,17 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
                 yield shown
 
 
-def shown_beside_imu(trace: Path) -> Iterator[Shown]:
+def shown_beside_imu(trace: Path, *, brief: bool = False) -> Iterator[Shown]:
     """What a recording without a lidar shows of each radar beside its IMU; a quarter of its length of work.
+
+    Args:
+        brief: seconds of work, which show whether a mount is wrong; see `inertial_mount.calibrate`.
 
     Raises:
         FormatError: a result is damaged.
     """
     if (trace / "_radar_odom" / META).is_file():
-        yield from filter(None, (_beside_imu(trace, radar) for radar in Rig(trace).of("radar")))
+        yield from filter(None, (_beside_imu(trace, radar, brief) for radar in Rig(trace).of("radar")))
 
 
 def _shown(trace: Path, trajectory: Trajectory, of: tuple[str, str]) -> Shown | None:
@@ -132,7 +136,7 @@ def _velocity_section(trace: Path, sensor: str) -> VelocitySection:
     return VelocitySection.parse(chosen, "radar.velocity")
 
 
-def _beside_imu(trace: Path, sensor: str) -> Shown | None:
+def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     """What velocities of a radar show of its mount beside the IMU that `_radar_odom` was made with."""
     if not all((trace / f"_{sensor}_{each}" / META).is_file() for each in ("points", "velocity")):
         return None
@@ -159,7 +163,7 @@ def _beside_imu(trace: Path, sensor: str) -> Shown | None:
     error = points["deviation"][points["certain"] != 0].astype("f8")
     error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
     typical = np.median(error, axis=0) if len(error) else np.zeros(2)
-    estimate = inertial_mount.calibrate(radar, recorded, mount, typical)
+    estimate = inertial_mount.calibrate(radar, recorded, mount, typical, brief=brief)
     return Shown(sensor, "radar", declared, estimate, {})
 
 

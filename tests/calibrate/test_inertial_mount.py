@@ -54,6 +54,25 @@ def test_a_walk_beside_an_imu_shows_how_a_radar_is_turned_where_it_is_and_how_la
     assert error @ np.linalg.solve(found.covariance, error) < 2.5 * 7
 
 
+def test_a_test_in_brief_finds_a_wrong_mount_and_adopts_none_that_agrees_with_the_right_one() -> None:
+    radar, recorded = walk(30)
+    right = calibrate(radar, recorded, IMU, ERROR, brief=True)
+    assert not right.adopted and right.observed.any() and not compare(TRUE, right).is_wrong
+    assert right.tested().startswith("errors from ")
+    declared = changed(TRUE, np.radians([0, 0, 6.0, 0, 0, 0, 0]))
+    wrong = calibrate(radar._replace(mount=declared), recorded, IMU, ERROR, brief=True)
+    off = compare(declared, wrong)
+    assert wrong.adopted and off.is_wrong and abs(np.degrees(off.error[2]) + 6) < 3 * np.degrees(off.sigma[2])
+
+
+def test_a_test_in_brief_takes_a_minute_of_a_longer_recording() -> None:
+    radar, recorded = walk(90)
+    middle = np.abs(radar.ts - np.median(radar.ts)) <= 30
+    part = radar._replace(ts=radar.ts[middle], vel=radar.vel[middle], cov=radar.cov[middle])
+    brief, minute = (calibrate(each, recorded, IMU, ERROR, brief=True) for each in (radar, part))
+    assert brief.covariance.tobytes() == minute.covariance.tobytes()
+
+
 @pytest.mark.parametrize("speed", [0.0, 1.5])
 def test_a_rig_that_stands_or_goes_straight_on_leaves_the_mount_as_declared(speed: float) -> None:
     rng = np.random.default_rng(1)

@@ -20,6 +20,8 @@ from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.frames import draw_instants, draw_overlays
 from rover_pipeline.report.read.contents import read_mounts
 from rover_pipeline.report.read.sensors import read_sensors
+from rover_pipeline.validation.mounts import Shown
+from rover_pipeline.validation.rig import sensor_mount
 from tests.draw.test_pixels import decode
 from tests.kit import START_S, small_trace, times
 from tests.report.scene import lidar_times, sensor, walk
@@ -185,3 +187,20 @@ def test_a_camera_whose_mount_contradicts_its_pictures_is_on_the_page(
 
     monkeypatch.setattr("rover_pipeline.validation.mounts.camera_mount", shown)
     assert dict(read_mounts(drive)[1])["camera"].startswith("yaw +2 ")
+
+
+def test_a_radar_whose_mount_contradicts_the_imu_is_on_the_page_of_a_recording_without_a_lidar(
+    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(trace: Path, sensor: str, brief: bool) -> Shown:
+        assert brief
+        declared = sensor_mount(trace, sensor)
+        found = changed(declared, np.append(np.radians([0, 0, 6.0]), np.zeros(4)))
+        return Shown(sensor, "radar", declared, MountEstimate(found, 1e-4 * np.eye(7), prior_covariance(declared)), {})
+
+    monkeypatch.setattr("rover_pipeline.validation.mounts._beside_imu", shown)
+    trace = tmp_path / "alone"
+    shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("_odom"))
+    assert read_mounts(trace)[1] == [], "there is no motion to test it by"
+    sensor(trace, "_radar_odom", times(4), pos=np.zeros((4, 3)))
+    assert dict(read_mounts(trace)[1])["radar"].startswith("yaw +6 ")
