@@ -13,6 +13,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
+from rover_pipeline.imu.saturation import at_limit
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 
@@ -22,7 +23,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
 
     Yields:
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
-        biases are from. Samples that are not finite are not valid.
+        biases are from. Samples that are not finite, or at the limit of the sensor's range, are not valid.
     """
     acc, avel = (recording.read(name, 0, recording.count) for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
@@ -59,12 +60,21 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
         )
     if gaps := result.gaps:
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
+    known = np.ones(len(acc), bool)
+    for name, values, unit in (("acc", acc, "m/s2"), ("avel", avel, "rad/s")):
+        known &= np.isfinite(values).all(axis=1)
+        if (limited := at_limit(np.where(trusted[:, None], values, np.nan))).any():
+            known &= ~limited.any(axis=1)
+            largest = np.abs(np.where(limited, values, 0)).max()
+            warnings.append(
+                f"imu: {limited.any(axis=1).sum()} of {len(values)} samples of {name} are at the limit of the sensor's "
+                f"range, {largest:.4g} {unit}: what it did there is not known; set it to a larger range"
+            )
     warnings += times.remarks("imu")
     for part in blocks(len(acc)):
-        finite = np.isfinite(acc[part]).all(axis=1) & np.isfinite(avel[part]).all(axis=1)
         unbiased = (acc[part].astype("f8") - result.acc_bias).astype("f4")
         turning = {"avel": result.avel[part].astype("f4"), "quat": result.quat[part].astype("f4")}
-        yield {"acc": unbiased, **turning, "valid": finite.astype("u1")}
+        yield {"acc": unbiased, **turning, "valid": known[part].astype("u1")}
     yield Inspection(measured, warnings)
 
 

@@ -5,9 +5,9 @@ Unknown at each frame: rotation, velocity, position and both biases of the IMU. 
 normal equations are block tridiagonal, so that a solution and all covariances take a time in proportion to the frames.
 A velocity that contradicts the others counts less (Cauchy's loss).
 
-**Common errors** are the same in all frames of a radar: its time offset, of each of several radars its scale and
-how it is turned, and, where its mount is wanted, its lever arm. They are unknowns too, which border the matrix; what
-velocities do not say of them stays at its prior.
+**Common errors** are the same in all frames of a radar: its time offset, its scale, which the accelerometer shows, of
+each of several radars how it is turned, and, where its mount is wanted, its lever arm. They are unknowns too, which
+border the matrix; what velocities do not say of them stays at its prior.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def smooth(
     found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), widened, *small[0], *small[1], memory])
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
-        robust = number > 1 or not radars[0].unknown[0]
+        robust = number > 1 or not radars[0].unknown[1]
         weights = _fill(found, state, imu, radars, common, rot, vertical, robust=robust)
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
@@ -336,7 +336,7 @@ def _add_velocities(
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     weights, columns = radar.known.astype("f8"), slice(len(common) * number, len(common) * (number + 1))
-    turned, moved, shifted = radar.unknown[[0, 4, 7]]
+    turned, moved, shifted = radar.unknown[[1, 4, 7]]
     if moved:
         radar = radar._replace(arm=radar.arm + common[4:7])
     for part in found.memory.blocks(len(weights), AT_ONCE):
@@ -350,8 +350,8 @@ def _add_velocities(
             bend = (before + after - 2 * predicted) / radar.time_sigma**2
             slope = (after - before) / (2 * radar.time_sigma) + common[-1] * bend
             error = error + common[-1] * (slope - 0.5 * common[-1] * bend)
-        if turned:
-            change = common[0] * np.eye(3) + skew(common[None, 1:4])[0]
+        if len(common):
+            change = common[0] * np.eye(3) + (skew(common[None, 1:4])[0] if turned else 0.0)
             error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
         if robust:
             weights[part] /= 1 + np.einsum("ni,nij,nj->n", error, information, error) / OUTLIER**2
@@ -362,7 +362,7 @@ def _add_velocities(
         found.diagonal[at] += matmul(weighted, jacobian)
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
         if len(common):
-            of_mount = [predicted[..., None], -skew(predicted)] if turned else []
+            of_mount = [predicted[..., None], *([-skew(predicted)] if turned else [])]
             if moved:
                 of_mount.append(matmul(changed, skew(radar.avel[0, part] - state.gyro_bias[at])))
             slopes = np.concatenate([*of_mount, *([slope[..., None]] if shifted else [])], axis=2)

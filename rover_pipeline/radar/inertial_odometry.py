@@ -120,7 +120,7 @@ def radar_odom(
     if result.common is not None:
         measured |= _of_each(counts, result)
         warnings += _time_offsets(result, [*radars], options.max_time_offset)
-        warnings += _contradictions(outside, [*radars], result.common) if further else []
+        warnings += _contradictions(outside, [*radars], result.common)
     yield Inspection(measured, warnings, notes=notes)
 
 
@@ -176,12 +176,16 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
         known = np.isfinite(result.time_offsets[1, number])
         seconds, deviation = result.time_offsets[:, number].round(5).tolist() if known else (None, None)
         figures[name] = {"time_offset_s": seconds, "time_offset_sd": deviation}
-        if len(counts) > 1 and result.common is not None:
-            errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
+        if result.common is None:
+            continue
+        errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
+        figures[name]["scale_error"] = round(float(errors[0]), 4)
+        if len(counts) == 1:
+            figures[name]["scale_error_sd"] = round(float(sigma[0]), 4)
+        else:
             figures[name] |= {
                 "velocities_used": counts[name][0],
                 "velocities_doubted": counts[name][1],
-                "scale_error": round(float(errors[0]), 4),
                 "turned_deg": np.degrees(-errors[1:]).round(2).tolist(),  # from its pose in `rig`
                 "error_sd": sigma.round(4).tolist(),
             }
@@ -213,14 +217,19 @@ def _contradictions(outside: list[str], names: list[str], common: Common) -> lis
     """What a user should know of radars that contradict the others."""
     found = [f"{name}: is left out: its velocities contradict the IMU" for name in outside]
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
-        if is_wrong and name not in outside:
+        if is_wrong and len(names) == 1:
+            found.append(
+                f"{name}: its speeds are {errors[0]:+.1%} off what the IMU measures, which is taken for an error of "
+                "their own; are the frequency and the times of its chirps right?"
+            )
+        elif is_wrong and name not in outside:
             turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:4]))
             found.append(
                 f"{name}: contradicts the other radars and the IMU, as if it were turned from its pose in `rig` by "
                 f"({turn}) degrees about its front, left and up, and its speeds {errors[0]:+.1%} off, which is taken "
                 "for its own error"
             )
-    return [f"{line}; are its pose and the IMU's right?" for line in found]
+    return found if len(names) == 1 else [f"{line}; are its pose and the IMU's right?" for line in found]
 
 
 def _why_none(result: Estimate, count: int, options: RadarOdometryOptions) -> str:
@@ -248,7 +257,7 @@ class Estimate(NamedTuple):
         time_offsets: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s, which is
             infinite where several time offsets fit as well; then no state is valid.
         swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
-            m2/s2, rig frame.
+            m2/s2, rig frame; None = there is one radar only.
     """
 
     motion: Smoothed
@@ -330,11 +339,8 @@ def at_instants(
     for part in memory.blocks(len(white), AT_ONCE):
         imu.cov[part, range(9), range(9)] += widened[part]
         imu.cov[part, range(6, 9), range(6, 9)] += white[part, None]
-    alone = not others and radars[0].mount_sigma is None
-    arms = (each.mount.translation - imu_mount.translation for each in radars)
-    swings = [None if alone else swing_of(avel, arm) for arm in arms]
-    of_each = zip(radars, swings, strict=True)
-    factors = [as_factor(each, nodes, (imu_ts, acc, avel), imu_mount, swing, memory) for each, swing in of_each]
+    recorded, several = (imu_ts, acc, avel), bool(others)
+    factors = [as_factor(each, nodes, recorded, imu_mount, memory, several=several) for each in radars]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = radars[0].vertical_sigma
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))
@@ -357,13 +363,17 @@ def at_instants(
         vertical, turns = motion.rot[part, 2], cov[:, :3, :3]
         tilt[part] = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
     valid = np.full(count, common is None or not others or common.settled)
-    valid &= (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
+    speed = np.sqrt((motion.vel**2).sum(axis=1))
+    valid &= (sigma <= np.maximum(options.max_error, options.max_share * speed)) & (
+        tilt <= np.radians(options.max_tilt_error) ** 2
+    )
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
     broken = np.flatnonzero((longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))
     if len(broken):
         valid[broken[0] + 1 :] = False
-    return Estimate(motion, force, rates, valid, sigma, weights, common, swings[0])
+    swing = swing_of(avel, factors[0].arm) if others else None
+    return Estimate(motion, force, rates, valid, sigma, weights, common, swing)
 
 
 def _channels(

@@ -338,8 +338,9 @@ class RadarOdometrySection(Options):
 class RadarOdometryOptions(RadarOdometrySection):
     """All options of the step that makes `_radar_odom`."""
 
-    #: What `_radar_velocity` was made with: its prior is taken away again.
+    #: What `_radar_velocity` was made with: its prior is taken away again, and a fast state is as valid as a velocity.
     least_error: float = VelocitySection().least_error
+    max_share: float = VelocitySection().max_share
     vertical: float = VelocitySection().vertical
     pitch: float = VelocitySection().pitch
     rig: RigOptions = RigOptions()

@@ -247,12 +247,12 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=10,
+        version=11,
         sections=(
             "radar_odometry",
             "rig",
             "sync.times",
-            *(f"radar.velocity.{name}" for name in ("least_error", "vertical", "pitch")),
+            *(f"radar.velocity.{name}" for name in ("least_error", "max_share", "vertical", "pitch")),
         ),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,

@@ -89,34 +89,33 @@ def as_factor(
     nodes: np.ndarray,
     recorded: tuple[np.ndarray, np.ndarray, np.ndarray],
     imu: Mount,
-    swing: np.ndarray | None,
     memory: Memory,
+    *,
+    several: bool,
 ) -> RadarVelocities:
     """The velocities of a radar in the factor graph.
 
     Args:
         recorded: times of the IMU, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2 and rad/s.
-        swing: see `Estimate`; None = it is the only radar, and its mount is known.
+        several: whether there are others, which show how it is turned.
     """
-    cov, common, at = radar.cov, 0.0, np.arange(len(nodes))
-    if swing is not None:
-        at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
-        radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
-        rows = (radar.cov[:, 2, 2] < radar.vertical_sigma**2 / 2).any()  # it sees more of the vertical than is known
-        common = TUNING.scale_error if rows else TUNING.scale_error_level
-        # An error of the scale is in each frame's covariance as one of its own.
-        cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
-        known = radar.known & np.isfinite(cov).all(axis=(1, 2))
-        values, axes = eigh(cov[known])  # what is left must be a covariance
-        values = np.maximum(values, radar.options.least_error**2)[:, None]
-        cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
-        cov += matmul(radar.mount.rotation.T, swing, radar.mount.rotation)
+    arm = radar.mount.translation - imu.translation
+    at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
+    radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
+    rows = (radar.cov[:, 2, 2] < radar.vertical_sigma**2 / 2).any()  # it sees more of the vertical than is known
+    common = TUNING.scale_error if rows else TUNING.scale_error_level
+    # An error of the scale is in each frame's covariance as one of its own.
+    cov = radar.cov - common**2 * np.einsum("ni,nj->nij", radar.vel, radar.vel)
+    known = radar.known & np.isfinite(cov).all(axis=(1, 2))
+    values, axes = eigh(cov[known])  # what is left must be a covariance
+    values = np.maximum(values, radar.options.least_error**2)[:, None]
+    cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
+    cov += matmul(radar.mount.rotation.T, swing_of(recorded[2], arm), radar.mount.rotation)
     vertical, min_error = radar.vertical_sigma, radar.options.least_error
     measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
     for part in memory.blocks(len(at), AT_ONCE):
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
-    arm = radar.mount.translation - imu.translation
-    mount_sigma = np.repeat([common, 0.0], 3) if radar.mount_sigma is None else radar.mount_sigma
+    mount_sigma = np.repeat([common * several, 0.0], 3) if radar.mount_sigma is None else radar.mount_sigma
     sigma = np.concatenate([[common], mount_sigma, PRIOR_SIGMA[6:]])
     added = np.concatenate([[0.0], radar.mount_added, [radar.time_offset]])
     now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])

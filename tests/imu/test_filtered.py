@@ -19,6 +19,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
+from rover_pipeline.imu.saturation import at_limit
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
@@ -234,6 +235,32 @@ def test_nan_and_invalid_samples_do_not_change_the_others(tmp_path: Path) -> Non
     assert np.abs(quat - expected).max() < 2e-3
     assert provenance["measured"]["gyro_bias_from"] == "rest" and provenance["notes"] == []
     assert provenance["measured"]["rate_hz"] == pytest.approx(100, abs=0.05)
+
+
+def test_samples_at_the_limit_of_the_range_are_not_valid_and_the_page_says_so(tmp_path: Path) -> None:
+    data = ride("indoor", 20.0)
+    limit = np.float32(0.5)
+    beyond = (np.abs(data.avel) > limit).any(axis=1)
+    assert 0.02 < beyond.mean() < 0.5
+    limited = data._replace(avel=np.clip(data.avel, -limit, limit))
+    sensor, provenance = run_filtered(record(tmp_path / "trace", limited))
+    assert (sensor.valid(len(data.ts)) == 0).tolist() == beyond.tolist()
+    (said,) = (each for each in provenance["notes"] if "limit" in each)
+    assert f"{beyond.sum()} of {len(beyond)} samples of avel" in said and "0.5 rad/s" in said
+    free, _ = run_filtered(record(tmp_path / "free", data))
+    assert free.valid(len(data.ts)).all()
+
+
+@pytest.mark.parametrize("step", [1e-9, 0.002, 0.02, 0.1])
+@pytest.mark.parametrize("noise", [0.0, 0.004])
+def test_the_turning_points_of_a_motion_in_coarse_steps_are_no_limit(step: float, noise: float) -> None:
+    ts, rng = np.arange(0, 60, 0.01), np.random.default_rng(0)
+    swing = np.stack([np.sin(ts), 0.7 * np.cos(2.3 * ts), 0.02 * np.sin(0.4 * ts)], axis=1)
+    values = np.round((swing + rng.normal(0, noise, swing.shape)) / step) * step
+    assert not at_limit(values).any()
+    within = np.clip(values, -0.5, 0.5)
+    assert at_limit(within)[:, :2].tolist() == (np.abs(within[:, :2]) == 0.5).tolist()
+    assert not at_limit(np.round(rng.normal(0, 0.6, (6000, 3)))).any(), "rest in a few steps"
 
 
 def test_a_recording_without_a_rest_has_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
