@@ -134,7 +134,7 @@ BLAS = {
 #: What SciPy computes without them. Equations of `CubicSpline` are tridiagonal, which LAPACK solves without BLAS.
 WITHOUT_BLAS = {
     "scipy": {"fft", "ndimage"},
-    "scipy.constants": {"g", "speed_of_light"},
+    "scipy.constants": {"g", "minute", "speed_of_light"},
     "scipy.interpolate": {"BSpline", "CubicHermiteSpline", "CubicSpline"},
     "scipy.ndimage": {"rank_filter"},
     "scipy.optimize": {"linear_sum_assignment", "linprog"},
@@ -142,7 +142,7 @@ WITHOUT_BLAS = {
     "scipy.spatial": {"cKDTree"},
     "scipy.spatial.distance": {"cdist"},
     "scipy.spatial.transform": {"Rotation", "Slerp"},
-    "scipy.special": {"chdtrc", "chdtri", "fdtrc", "gammaincinv"},
+    "scipy.special": {"chdtrc", "chdtri", "fdtrc", "gammaincinv", "pdtrc"},
 }
 #: Methods of SciPy's rotations that call them where a matrix is oblique, and always.
 ROTATIONS = {"from_matrix", "mean", "apply", "align_vectors"}

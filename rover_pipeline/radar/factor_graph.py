@@ -183,7 +183,10 @@ def smooth(
     small = np.zeros((2, len(radars))), np.zeros((2, size))
     # Of a mount that is wanted all of it; otherwise how a radar is turned is no more than what others explain.
     widened = np.tile((np.arange(8) == 7) | radars[0].unknown[4], len(radars))[np.tile(radars[0].unknown, len(radars))]
-    found = _Equations._make([*(memory.zeros(*shape) for shape in shapes), widened, *small[0], *small[1], memory])
+    scales = np.tile(np.arange(common.shape[1]) == 0, len(radars))
+    found = _Equations._make(
+        [*(memory.zeros(*shape) for shape in shapes), widened, scales, *small[0], *small[1], memory]
+    )
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not radars[0].unknown[1]
@@ -254,7 +257,8 @@ class _Equations(NamedTuple):
     Attributes:
         diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
         right: f8 (N, 15); below: f8 (B,).
-        widened: bool (B,), common errors that are known less well where velocities err more than stated.
+        widened: bool (B,), common errors that are known less well where velocities err more than stated; scales: bool
+            (B,), which are those of a scale.
         bend, excess: f8 (K,), of each radar, how much more information on its time there is than its slopes say, and
             what its errors cost over what errors of the stated size do.
         known, pull: f8 (B,), information on common errors beforehand, and its right side.
@@ -268,6 +272,7 @@ class _Equations(NamedTuple):
     right: np.ndarray
     below: np.ndarray
     widened: np.ndarray
+    scales: np.ndarray
     bend: np.ndarray
     excess: np.ndarray
     known: np.ndarray
@@ -287,7 +292,7 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below, _, bend, _, known, pull, memory = found
+    diagonal, above, border, corner, right, below, _, _, bend, _, known, pull, memory = found
     diagonal[0] = right[0] = border[0] = corner[:] = below[:] = bend[:] = 0
     for part in memory.blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
@@ -451,10 +456,15 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     of_time = np.arange(1, len(found.bend) + 1) * (len(excess) // len(found.bend)) - 1
     excess[found.widened] = np.repeat(found.excess, len(excess) // len(found.excess))[found.widened]
     own /= np.sqrt(np.outer(excess, excess))
-    gradient = found.below - np.einsum("nij,ni->j", found.border, solution)
-    common = matmul(inv(own + np.diag(found.known)), gradient / excess + found.pull)
+    gradient = (found.below - np.einsum("nij,ni->j", found.border, solution)) / excess
     # Where velocities bend the way that their errors go, the time is known less well than their slopes say.
     curves = 1 + found.bend / np.maximum((own * excess)[of_time, of_time], _SMALL_STEP)
+    # A scale that contradicts the IMU may be that of the IMU, which is as uncertain: data sheets say 1 %.
+    shared = own[:, found.scales].sum(axis=1)
+    whole = shared[found.scales].sum() + TUNING.scale_error**-2
+    gradient -= shared * gradient[found.scales].sum() / whole
+    own = own - np.outer(shared, shared) / whole
+    common = matmul(inv(own + np.diag(found.known)), gradient + found.pull)
     scale = np.ones(len(excess))
     scale[of_time] = np.sqrt(np.clip(curves, 0, 1))
     cov = inv(own * np.outer(scale, scale) + np.diag(found.known))

@@ -219,8 +219,8 @@ def _contradictions(outside: list[str], names: list[str], common: Common) -> lis
     for name, errors, is_wrong in zip(names, common.errors, common.is_wrong, strict=True):
         if is_wrong and len(names) == 1:
             found.append(
-                f"{name}: its speeds are {errors[0]:+.1%} off what the IMU measures, which is taken for an error of "
-                "their own; are the frequency and the times of its chirps right?"
+                f"{name}: its speeds contradict the IMU, and are taken to be {errors[0]:+.1%} off; are the frequency "
+                "and the times of its chirps right?"
             )
         elif is_wrong and name not in outside:
             turn = ", ".join(f"{each:.1f}" for each in np.degrees(-errors[1:4]))

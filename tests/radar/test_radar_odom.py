@@ -33,11 +33,18 @@ HAND_IMU = Mount(np.zeros(3), np.eye(3))
 
 
 def walk(
-    preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03, silence: float = 0.0, late: float = 0.0
+    preset: str,
+    seconds: float,
+    *,
+    seed: int = 0,
+    sigma: float = 0.03,
+    silence: float = 0.0,
+    late: float = 0.0,
+    scales: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[Estimate, np.ndarray, np.ndarray]:
     """A walk with noisy velocities of the radar and the simulator's IMU, silent for `silence` s every five seconds.
 
-    The radar's stamps are `late`, s.
+    The radar's stamps are `late`, s; `scales` are those of the radar and the accelerometer.
 
     Returns:
         The estimate, and the true positions of the IMU, f8 (N, 3), and rotations of the rig, f8 (N, 3, 3).
@@ -58,7 +65,7 @@ def walk(
     acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, unbiased))
     sent = (imu_ts % 5 < 4.5) | (imu_ts % 5 > 4.5 + silence)
     found = estimate(
-        ts + late, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts[sent], acc[sent], avel[sent],
+        ts + late, scales[0] * vel, np.tile(whole, (len(ts), 1, 1)), imu_ts[sent], scales[1] * acc[sent], avel[sent],
         (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS,
     )  # fmt: skip
     return found, rig.mounted("imu").at(ts).pos, rig.motion.at(ts).rot
@@ -92,6 +99,20 @@ def test_the_covariance_says_how_far_the_estimate_is_off() -> None:
         error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
         squares.append(error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2)
     assert 0.1 < np.mean(squares) < 3.0
+
+
+@pytest.mark.parametrize(("preset", "scales"), [("indoor", (1.2, 1.0)), ("bike", (0.85, 1.0)), ("bike", (1.04, 0.98))])
+def test_speeds_of_a_radar_that_contradict_the_accelerometer_are_taken_for_wrong_and_known_as_well_as_stated(
+    preset: str, scales: tuple[float, float]
+) -> None:
+    found, pos, rot = walk(preset, 40.0, scales=scales)
+    assert found.common is not None
+    error, sigma = found.common.errors[0, 0], found.common.sigma[0, 0]
+    assert found.common.is_wrong[0] == (abs(scales[0] - 1) > 0.1)
+    assert abs(error - (scales[0] - 1)) < 3 * sigma < 0.06
+    apart = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
+    assert apart @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], apart) / 2 < 4
+    assert abs(way(found.motion.pos) / way(pos) - 1) < 0.03
 
 
 @pytest.mark.parametrize("preset", ["indoor", "outdoor"])
