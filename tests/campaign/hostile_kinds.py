@@ -354,6 +354,16 @@ def train_passes_somebody(rng: Rng) -> Hostile:
     )
 
 
+def among_vans(rng: Rng) -> Hostile:
+    """A drive in a street among vans, most of which have the rig's speed."""
+    count, speed = int(rng.integers(3, 9)), float(rng.uniform(5, 20))
+    faster = float(rng.choice([0.0, rng.uniform(-0.5, 0.5)]))
+    houses = [(float(rng.uniform(8, 16)), float(rng.uniform(6, 12))) for _ in range(26)]
+    drawn = f"{count} vans at {speed:.1f} m/s, the second {faster:+.2f} m/s"
+    alter = rigs.vans(count, faster, houses)
+    return _hostile("crowd", 4.0, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
+
+
 def traffic_sets_off(rng: Rng) -> Hostile:
     """Everything around a rig that stands sets off."""
     speed, posts = float(rng.uniform(1, 4)), int(rng.integers(0, 5))
@@ -472,8 +482,8 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         imu_mounted_otherwise, gyro_saturates, gyro_saturates_in_a_bare_field, imu_is_late, imu_of_another_time_base,
         imu_scale_is_off, gyro_bias_is_large, imu_freezes, imu_has_gaps, no_rig, unkind, everything, bushes, park,
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
-        train_passes_somebody, traffic_sets_off, people_pass, turned_fast, goes_dark, beams_reversed, mirror_world,
-        lidar_freezes, lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off, tunnel_of_pilasters,
-        pilasters_a_sweep, garage_of_pillars,
+        train_passes_somebody, traffic_sets_off, among_vans, people_pass, turned_fast, goes_dark, beams_reversed,
+        mirror_world, lidar_freezes, lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off,
+        tunnel_of_pilasters, pilasters_a_sweep, garage_of_pillars,
     )
 }  # fmt: skip

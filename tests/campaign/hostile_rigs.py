@@ -306,6 +306,40 @@ def train(speed: float, side: float, pillars: int, held: bool = False, ledge: fl
     return alter
 
 
+def vans(count: int, faster: float, houses: Sequence[tuple[float, float]]) -> Alter:
+    """The rig drives among vans of its own speed: in front, behind, and at both sides.
+
+    Args:
+        faster: by how much more the second van covers, m/s.
+        houses: distance from the middle of the street, and depth, of those on both sides, m.
+    """
+
+    def alter(rig: Rig) -> Rig:
+        rig = replace(rig, motion=driven(rig))
+        motion, (x, y), bodies = rig.motion, _place(rig), []
+        parts = [_ground(200.0)]
+        for number, (away, deep) in enumerate(houses):
+            place = 16.0 * (number // 2) - 100.0, (away + deep / 2) * (1 if number % 2 else -1)
+            parts.append(standing_box(place[0], y + place[1], (12.0, deep, 9.0), "plaster"))
+        around = [
+            (9.0, 0.2),
+            (-9.5, -0.1),
+            (1.0, 3.3),
+            (-1.5, -3.4),
+            (11.0, 3.2),
+            (-10.0, -3.3),
+            (-9.0, 3.5),
+            (10.0, -3.2),
+        ]
+        for number, (ahead, left) in enumerate(around[:count]):
+            van = (standing_box(x + ahead, y + left, (5.5, 2.0, 2.6), "metal"),)
+            pace = replace(motion.pace, speed=motion.speed + faster * (number == 1)) if faster else motion.pace
+            bodies.append(Driven(f"van {number}", van, motion.path, motion.speed, pace=pace))
+        return replace(rig, world=World(parts, _LIGHT, tuple(bodies)))
+
+    return alter
+
+
 def traffic(speed: float, begins: float, posts: int) -> Alter:
     """The rig stands at traffic lights between buses that all set off at once; some posts stand at the road."""
 
