@@ -14,19 +14,36 @@ def at_limit(values: np.ndarray) -> np.ndarray:
     A limit is not known: data sheets allow several, and drivers set them. But all motion beyond it gets one value, the
     largest one. A smooth motion within the range is near its largest value, too: within one step of the converter for
     the square root of a time, within two for that of twice the time. So up to 1 / (sqrt(2) - 1) times as many samples
-    have the largest value as the next one. Where significantly more have it, it is a limit. A value that half of the
-    samples have is that of rest.
+    have the largest value as the next one. Where significantly more have it, it is a limit.
+
+    A value that half of the samples have is that of rest. A sensor that repeats other values as well, because it has no
+    noise or is frozen, repeats the largest one for the same reason, and shows no limit. Ranges are about symmetric, so
+    a value below half of the largest size is such another one.
 
     Args:
         values: (N, 3), of one sensor, as recorded.
     """
     found = np.zeros(values.shape, bool)
     for axis, own in enumerate(values.T):
-        for sign in (1, -1):
-            steps, counts = np.unique(sign * own[np.isfinite(own)], return_counts=True)
-            if len(steps) < 2 or 2 * counts[-1] > counts.sum():
-                continue
-            expected = (counts[-2] + 1) / (np.sqrt(2) - 1)
-            if pdtrc(counts[-1] - 1, expected) < FALSE_ALARM:
-                found[:, axis] |= sign * own == steps[-1]
+        steps, counts = np.unique(own[np.isfinite(own)], return_counts=True)
+        if len(steps) < 3:
+            continue
+        ends = [each for each in (0, len(steps) - 1) if 2 * abs(steps[each]) >= np.abs(steps).max()]
+        others = np.delete(np.arange(len(steps)), ends)
+        if _stands_out(counts, int(others[counts[others].argmax()])):
+            continue
+        for end in ends:
+            if 2 * counts[end] <= counts.sum() and _stands_out(counts, end):
+                found[:, axis] |= own == steps[end]
     return found
+
+
+def _stands_out(counts: np.ndarray, number: int) -> bool:
+    """Whether significantly more samples have a value than a smooth motion explains, by those of the values beside it.
+
+    Args:
+        counts: i8 (V,), samples of each value, in the order of the values.
+        number: of the value.
+    """
+    beside = max(counts[each] for each in (number - 1, number + 1) if 0 <= each < len(counts))
+    return bool(pdtrc(counts[number] - 1, (beside + 1) / (np.sqrt(2) - 1)) < FALSE_ALARM)

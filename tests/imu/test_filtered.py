@@ -237,7 +237,7 @@ def test_nan_and_invalid_samples_do_not_change_the_others(tmp_path: Path) -> Non
     assert provenance["measured"]["rate_hz"] == pytest.approx(100, abs=0.05)
 
 
-def test_samples_at_the_limit_of_the_range_are_not_valid_and_the_page_says_so(tmp_path: Path) -> None:
+def test_samples_at_the_limit_of_the_range_are_not_valid_and_a_warning_says_so(tmp_path: Path) -> None:
     data = ride("indoor", 20.0)
     limit = np.float32(0.5)
     beyond = (np.abs(data.avel) > limit).any(axis=1)
@@ -261,6 +261,14 @@ def test_the_turning_points_of_a_motion_in_coarse_steps_are_no_limit(step: float
     within = np.clip(values, -0.5, 0.5)
     assert at_limit(within)[:, :2].tolist() == (np.abs(within[:, :2]) == 0.5).tolist()
     assert not at_limit(np.round(rng.normal(0, 0.6, (6000, 3)))).any(), "rest in a few steps"
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.0003, 0.002])
+def test_a_robot_that_turns_at_one_rate_is_at_no_limit(noise: float) -> None:
+    ts, rng = np.arange(0, 60, 0.01), np.random.default_rng(0)
+    rate = 0.5 * np.clip(np.abs(ts % 20 - 10) - 4, 0, 1)
+    values = np.round((rate + rng.normal(0, noise, len(ts))) / 0.001) * 0.001
+    assert not at_limit(np.stack([values, -values, 0 * values], axis=1)).any()
 
 
 def test_a_recording_without_a_rest_has_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
