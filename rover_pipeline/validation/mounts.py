@@ -143,6 +143,8 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     made = RadarOdometryOptions.parse(made_with(trace, "_radar_odom"), "radar_odometry")
     imu = str(_section(read_provenance(trace / "_radar_odom") or {}, "sensors").get("imu", "imu"))
     options, rig = made.others.get(sensor, made), Rig(trace)
+    if imu not in rig.of("imu"):  # a name in a file is no path
+        return None
     declared, mount = sensor_mount(trace, sensor, "_radar_odom"), sensor_mount(trace, imu, "_radar_odom")
     read, filtered = whole_sensor(trace / f"_{sensor}_velocity", "vel", "cov"), f"_{imu}_filtered"
     raw, turns = whole_sensor(trace / imu, "acc"), whole_sensor(trace / filtered, "avel")

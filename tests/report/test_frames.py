@@ -20,7 +20,7 @@ from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.frames import draw_instants, draw_overlays
 from rover_pipeline.report.read.contents import read_mounts
 from rover_pipeline.report.read.sensors import read_sensors
-from rover_pipeline.validation.mounts import Shown
+from rover_pipeline.validation.mounts import Shown, shown_mounts
 from rover_pipeline.validation.rig import sensor_mount
 from tests.draw.test_pixels import decode
 from tests.kit import START_S, small_trace, times
@@ -187,6 +187,20 @@ def test_a_camera_whose_mount_contradicts_its_pictures_is_on_the_page(
 
     monkeypatch.setattr("rover_pipeline.validation.mounts.camera_mount", shown)
     assert dict(read_mounts(drive)[1])["camera"].startswith("yaw +2 ")
+
+
+def test_a_name_in_a_file_of_results_is_no_path(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rover_pipeline.validation.mounts.read_provenance", lambda path: {"sensors": {"imu": "../imu"}})
+    monkeypatch.setattr("rover_pipeline.validation.mounts.made_with", lambda trace, name: {})
+    trace = tmp_path / "trace"
+    shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("_odom"))
+    shutil.copytree(trace / "imu", tmp_path / "imu")
+    for name in ("_radar_odom", "_radar_points", "_radar_velocity"):
+        shutil.rmtree(trace / name, ignore_errors=True)
+        sensor(trace, name, times(4), pos=np.zeros((4, 3)))
+    read: list[Path] = []
+    monkeypatch.setattr("rover_pipeline.validation.mounts.whole_sensor", lambda path, *names: read.append(path))
+    assert [*shown_mounts(trace)] == [] and read == []
 
 
 def test_a_radar_whose_mount_contradicts_the_imu_is_on_the_page_of_a_recording_without_a_lidar(
