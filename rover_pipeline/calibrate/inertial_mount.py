@@ -68,9 +68,9 @@ def calibrate(
     whole = fit(radar, recorded, imu, offset)
     if whole is None:
         return unknown(start, "its velocities contradict the IMU whatever the mount")
-    alone = _with_directions(whole, error)
-    if brief and not compare(start, alone).is_wrong:
-        return replace(alone, adopted=False) if alone.observed.any() else unknown(start, *alone.proposals())
+    shown = _with_directions(whole, error)
+    if brief and not compare(start, shown).is_wrong:
+        return replace(shown, adopted=False) if shown.observed.any() else unknown(start, *shown.proposals())
     parts = []
     for chosen in (~late, late, ~odd, odd):
         part = radar._replace(vel=np.where(chosen[:, None], radar.vel, np.nan))

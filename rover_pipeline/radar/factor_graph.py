@@ -459,7 +459,7 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     gradient = (found.below - np.einsum("nij,ni->j", found.border, solution)) / excess
     # Where velocities bend the way that their errors go, the time is known less well than their slopes say.
     curves = 1 + found.bend / np.maximum((own * excess)[of_time, of_time], _SMALL_STEP)
-    # A scale that contradicts the IMU may be that of the IMU, which is as uncertain: data sheets say 1 %.
+    # A scale that contradicts the IMU may be that of the IMU, which is as uncertain.
     shared = own[:, found.scales].sum(axis=1)
     whole = shared[found.scales].sum() + TUNING.scale_error**-2
     gradient -= shared * gradient[found.scales].sum() / whole
