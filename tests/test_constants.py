@@ -30,7 +30,7 @@ TUNED: dict[str, int] = {
     "mapping": 14,
     "numerics": 3,
     "objects": 30,
-    "odometry": 69,
+    "odometry": 68,
     "radar": 34,
     "report": 8,
     "sync": 1,

@@ -1,26 +1,26 @@
 """Where an accelerometer contradicts a trajectory: it measures the acceleration over some tenths of a second.
 
 A trajectory that slips along a corridor, follows bodies that set off, or jumps from one map to another has other
-accelerations, however well its sweeps fit. They are second differences of its positions (`level`), because a single
-sweep that is off by 4 mm makes the velocity of the spline wrong by 0.1 m/s.
+accelerations, however well its sweeps fit. Until it slips back, its velocity is wrong, which no acceleration shows.
+Accelerations are second differences of its positions (`level`), because a single sweep that is off by 4 mm makes the
+velocity of the spline wrong by 0.1 m/s.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import ndimage
 from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.level import SPAN, Accelerations, Level
+from rover_pipeline.odometry.level import SPAN, STEP, Accelerations, Level
 
 #: An acceleration is contradicted where it is off by more than so many deviations of the recording's windows, and by
 #: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second. Tuned: by hand.
 _DEVIATIONS, _MIN_DIFFERENCE = 6.0, 0.3
-#: Mean angular rate above which a rig does not only slide, rad/s: an IMU that feels nothing then is broken.
-#: Tuned: by hand.
-_TURNS = np.radians(2.0)
-#: Speed above which a rig does not stand, m/s. Tuned: by hand.
-_MOVES = 0.1
+#: Speed above which a rig does not stand, m/s, and mean angular rate above which it does not only slide, rad/s: an IMU
+#: that feels nothing then is broken. Tuned: by hand.
+_MOVES, _TURNS = 0.1, np.radians(2.0)
 
 
 def contradicted(
@@ -41,21 +41,24 @@ def contradicted(
     sign = -1.0 if level.downward else 1.0
     off = found.residual(np.concatenate([GRAVITY * level.up, level.bias, level.arm]), sign)
     size = np.linalg.norm(off, axis=1)
-    wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * float(np.median(size)))
+    usual = float(np.median(size))
+    wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * usual)
     # An accelerometer that feels nothing contradicts a change of velocity, in however many windows it is. Where bodies
     # set off in most of a recording, its level is wrong by their mean acceleration, and the median force is right.
-    usual = np.median(off + found.moved, axis=0)
-    unfelt = np.minimum(size, np.linalg.norm(off - usual, axis=1)) > _MIN_DIFFERENCE + found.vibration
-    unfelt &= found.rate < _TURNS
-    chosen = wrong | unfelt
-    first, last = np.searchsorted(ts, found.begin[chosen]), np.searchsorted(ts, found.end[chosen])
-    for start, stop in zip(first, last, strict=True):
+    unfelt = np.linalg.norm(off - np.median(off + found.moved, axis=0), axis=1)
+    wrong |= (np.minimum(size, unfelt) > _MIN_DIFFERENCE + found.vibration) & (found.rate < _TURNS)
+    first, last = np.searchsorted(ts, found.begin), np.searchsorted(ts, found.end)
+    for start, stop in zip(first[wrong], last[wrong], strict=True):
         result[max(start - 1, 0) : stop + 1] = True
-    if unfelt.any():
-        # As long as it feels nothing, the rig has one velocity before and after the change, and it is not known which,
-        # but where the rig stands.
-        quiet = np.interp(ts, (found.begin + found.end) / 2, found.vibration) < _MIN_DIFFERENCE
-        result |= _joined(result, quiet & (np.linalg.norm(trajectory.states.vel, axis=1) > _MOVES))
+    for run in np.split(np.arange(len(size)), np.flatnonzero(np.diff(found.begin) > 1.5 * STEP) + 1):
+        # All windows that overlap one of these have a part of the change of velocity.
+        changes = ndimage.binary_dilation(wrong[run], np.ones(SPAN, bool))
+        velocity = np.linalg.norm(np.cumsum(changes[:, None] * off[run], axis=0), axis=1) * STEP
+        doubtful = velocity > _MOVES + usual * STEP * np.cumsum(changes)
+        # Where the trajectory does not come back to the velocity that it had, nobody knows which of both is wrong.
+        doubtful |= doubtful[-1]
+        for start, stop in zip(first[run][doubtful], last[run][doubtful], strict=True):
+            result[max(start - 1, 0) : stop + 1] = True
     return result
 
 
@@ -87,10 +90,3 @@ def _measured(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotati
     """Those of an accelerometer; one that repeats a sample is frozen, and measures nothing."""
     repeats = np.concatenate([[False], (np.diff(acc, axis=0) == 0).all(axis=1)])
     return Accelerations.of(trajectory, times, np.where(repeats[:, None], np.nan, acc), rotation)
-
-
-def _joined(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The frames of stretches of `some` or `others` that hold one of `some`, bool (frame,)."""
-    either = some | others
-    number = np.cumsum(np.diff(either.astype(int), prepend=0) == 1)
-    return either & np.isin(number, number[some])

@@ -31,7 +31,7 @@ _GRAVITY_SIGMA, _ARM_SIGMA = 0.05, 0.3
 ARM_PRIOR = _ARM_SIGMA**2 * np.eye(3)
 #: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
 #: 4 mm then changes an acceleration by 0.09 m/s2. Tuned: by hand.
-_STEP, SPAN = 0.1, 6
+STEP, SPAN = 0.1, 6
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
 #: Tuned: by hand.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
@@ -108,7 +108,7 @@ class Accelerations(NamedTuple):
         # Where the motion is not known there are no samples either, which `longest` shows.
         good = np.isfinite(acc).all(axis=1) & np.isfinite(rates).all(axis=1)
         times, acc, rates = times[good], acc[good], rates[good]
-        nodes = np.unique(np.floor(times / _STEP)) * _STEP
+        nodes = np.unique(np.floor(times / STEP)) * STEP
         if len(nodes) <= SPAN:
             return cls(*(np.zeros((0, *shape)) for shape in ((), (), (3,), (3,), (3, 9), (), ())))
         state, known = trajectory.at(nodes, mount)
@@ -126,11 +126,11 @@ class Accelerations(NamedTuple):
         integrals = _second_difference(path)[chosen]
         arm = _second_difference(matmul(rot, rotation.T))[chosen]
         usual = np.median(integrals[..., 0], axis=0) if len(integrals) else 0.0
-        unusual = vel[..., 0] / _STEP - usual
+        unusual = vel[..., 0] / STEP - usual
         squares, turning = _sums((unusual**2).sum(axis=1)), _sums(np.linalg.norm(state.avel[:-1], axis=1) * whole)
         return cls(
-            begin=nodes[:-SPAN][chosen] + _STEP * SPAN / 4,
-            end=nodes[SPAN:][chosen] - _STEP * SPAN / 4,
+            begin=nodes[:-SPAN][chosen] + STEP * SPAN / 4,
+            end=nodes[SPAN:][chosen] - STEP * SPAN / 4,
             moved=_second_difference(state.pos)[chosen],
             force=integrals[..., 0],
             design=np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
@@ -155,7 +155,7 @@ def _sums(values: np.ndarray) -> np.ndarray:
 def _second_difference(path: np.ndarray) -> np.ndarray:
     """Mean accelerations (N - span, ...) of paths (N, ...)."""
     middle = path[SPAN // 2 : -SPAN // 2]
-    return np.asarray((path[:-SPAN] - 2 * middle + path[SPAN:]) / (_STEP * SPAN / 2) ** 2)
+    return np.asarray((path[:-SPAN] - 2 * middle + path[SPAN:]) / (STEP * SPAN / 2) ** 2)
 
 
 def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount, mount_sigma: float) -> Level:
@@ -174,7 +174,7 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     # Two independent windows of three numbers each: biases and lever arms have priors, gravity's direction has none.
     needed = 2 * SPAN
     if len(found.moved) < needed:
-        raise ValueError(f"there are less than {(needed + SPAN) * _STEP:.0f} s with valid poses and accelerations")
+        raise ValueError(f"there are less than {(needed + SPAN) * STEP:.0f} s with valid poses and accelerations")
     fits = _fit(found, 1.0), _fit(found, -1.0)
     # Nearly all devices give the specific force, which points up at rest. The motion shows which ones give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]

@@ -25,8 +25,9 @@ from rover_pipeline.odometry.segments import Seam
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
 #: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
-#: directions reaches them at random, to the positive side, at the rate of false alarms. Noise: normal distribution.
-_SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3)))
+#: directions reaches them at random, to the positive side, at the rate of false alarms. And the square of one direction
+#: from which on places agree more often than at random; see `SweepFit.landmarks`. Noise: normal distribution.
+_SIGNIFICANT, AGREE = float(np.sqrt(chdtri(1, FALSE_ALARM / 3))), float(chdtri(1, 2 * FALSE_ALARM))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
@@ -50,6 +51,7 @@ class Quality(NamedTuple):
         both_sides: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
             expected, or that sweeps show which fit where this is more.
+        landmarks: f8 (2, frame), see `SweepFit.landmarks`.
     """
 
     inliers: np.ndarray
@@ -60,6 +62,7 @@ class Quality(NamedTuple):
     structure: np.ndarray
     both_sides: np.ndarray
     misfit: np.ndarray
+    landmarks: np.ndarray = np.zeros((2, 1))
 
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
@@ -86,7 +89,9 @@ class Quality(NamedTuple):
         both_sides = information_along(_way(state, ts), passed)
         noise = np.array([fit.noise for fit in fits])
         misfit = noise / _noise_of_fitting(noise, ts)
-        return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit)
+        # A sweep that is misplaced is not shown by those around it.
+        landmarks = np.array([fit.landmarks for fit in fits]).T
+        return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit, landmarks)
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
         """The poses that each rule refuses.
@@ -112,9 +117,9 @@ class Quality(NamedTuple):
         Floors and walls look the same for a rig that walks along a corridor, beside people who walk with it, and for
         one that stands while people pass. A map that was made along a wrong motion smears large surfaces that face it,
         so that they are no planes. So large planes confirm a motion if they determine the distance of a second to about
-        a third of it.
+        a third of it. Trees confirm it, too, and whatever else is higher than people, if it is not all in one place.
         """
-        alone = self._small_bodies_alone(options)
+        alone = self._small_bodies_alone(options) & ~(self.landmarks[0] > AGREE)
         unseen = self.structure * (_speed(state, ts) * _WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
         # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
@@ -130,7 +135,7 @@ class Quality(NamedTuple):
         other side does not determine this length either.
         """
         limit = chdtri(1, FALSE_ALARM)
-        bare = self.both_sides * (_way(state, ts) ** 2).sum(axis=1) < limit
+        bare = (self.both_sides * (_way(state, ts) ** 2).sum(axis=1) < limit) & ~(self.landmarks[1] > AGREE)
         refused = np.zeros(len(ts), bool)
         for first, last in np.flatnonzero(np.diff(bare, prepend=False, append=False)).reshape(-1, 2).tolist():
             way = np.linalg.norm(state.pos[first:last] - state.pos[first], axis=1).max()

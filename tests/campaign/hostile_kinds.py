@@ -473,6 +473,15 @@ def garage_of_pillars(rng: Rng) -> Hostile:
     return _hostile("crowd", 4.5, faults=faults, alter=[alter], imu=_coin(rng), speed=speed, drawn=drawn)
 
 
+def wood(rng: Rng) -> Hostile:
+    """A wood without bushes: nothing but trunks over flat ground."""
+    spacing, drives, places = float(rng.uniform(3, 6)), _coin(rng), rng.uniform(0, 1, (20, 20, 3))
+    speed = float(rng.uniform(2, 5) if drives else rng.uniform(1, 1.6))
+    drawn = f"every {spacing:.1f} m, {speed:.1f} m/s"
+    alter = [rigs.wood(spacing, places, drives)]
+    return _hostile("crowd", 4.5, alter=alter, imu=_coin(rng), speed=speed, drawn=drawn)
+
+
 KINDS: dict[str, Callable[[Rng], Hostile]] = {
     kind.__name__: kind
     for kind in (
@@ -484,6 +493,6 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
         train_passes_somebody, traffic_sets_off, among_vans, people_pass, turned_fast, goes_dark, beams_reversed,
         mirror_world, lidar_freezes, lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off,
-        tunnel_of_pilasters, pilasters_a_sweep, garage_of_pillars,
+        tunnel_of_pilasters, pilasters_a_sweep, garage_of_pillars, wood,
     )
 }  # fmt: skip

@@ -239,6 +239,25 @@ def garage(period: float, radius: float, drives: bool) -> Alter:
     return alter
 
 
+def wood(spacing: float, places: np.ndarray, drives: bool) -> Alter:
+    """Trunks over flat ground.
+
+    Args:
+        places: of each trunk in its square, f8 (N, N, 3), 0 to 1; and of its radius between 8 and 28 cm.
+    """
+
+    def alter(rig: Rig) -> Rig:
+        rig = replace(rig, motion=driven(rig) if drives else _straight(rig))
+        (x, y), parts = _place(rig), [_ground(_LONG)]
+        for (i, j), (along, left, thick) in zip(np.ndindex(places.shape[:2]), places.reshape(-1, 3), strict=True):
+            ahead, beside = ((n - len(places) / 2 + d) * spacing for n, d in ((i, along), (j, left)))
+            if abs(beside) > 1.0:  # nobody runs into it
+                parts.append(cylinder(x + ahead, y + beside, 0.0, 12.0, 0.08 + 0.2 * float(thick), "wood"))
+        return replace(rig, world=World(parts, _LIGHT))
+
+    return alter
+
+
 def field(offsets: Sequence[tuple[float, float]]) -> Alter:
     """Flat ground without anything on it but companions."""
 

@@ -10,7 +10,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import information_along, without_tilt
+from rover_pipeline.odometry.quality import AGREE, information_along, without_tilt
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.registration.cross_validation import evaluate, smallest_eigenvalue
@@ -203,6 +203,38 @@ def test_ripples_that_beams_draw_which_point_elsewhere_are_no_structure_of_a_cor
     enough = OdometryOptions().max_error ** -2
     assert fit.large[0, 1, 1] > 100 * enough
     assert fit.large[0, 0, 0] > 100 * enough if closed else fit.large[0, 0, 0] < enough
+
+
+@pytest.mark.parametrize(
+    ("tallest", "around", "shown"), [(9.0, 10.0, True), (1.9, 10.0, False), (4.0, 2.0, False), (9.0, 0.0, False)],
+    ids=["trees", "people", "lorry", "bare"],
+)  # fmt: skip
+def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themselves(
+    tallest: float, around: float, shown: bool
+) -> None:
+    """In a wide bare corridor: trunks all around; as many people; what is as tall as a lorry, in one place; nothing."""
+    rng, surfels = np.random.default_rng(11), SurfelMap((0.25, 0.5, 1.0))
+    feet = rng.uniform(-around, around, (60, 2)) + np.array([0.0 if around != 2 else 5.0, 0.0])
+    count = 6000 if around else 0
+
+    def scene() -> np.ndarray:
+        ground = np.stack([*rng.uniform(-12, 12, (2, 9000)), np.full(9000, -1.27)], -1)
+        walls = np.stack([rng.uniform(-12, 12, 9000), rng.choice([-12.2, 12.2], 9000), rng.uniform(-1, 8, 9000)], -1)
+        turns = rng.uniform(-np.pi, np.pi, count)
+        sides = np.repeat(feet, 100, axis=0)[:count] + 0.2 * np.stack([np.cos(turns), np.sin(turns)], -1)
+        trunks = np.c_[sides, rng.uniform(-1.25, tallest - 1.27, count)]
+        points = np.concatenate([ground, walls, trunks])
+        return (points + 0.5 * NOISE * rng.standard_normal(points.shape)).astype("f4")
+
+    for _ in range(10):
+        surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
+    trajectory.pos[:, 0] = trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1)
+    fit = evaluate(sweep, trajectory, surfels, OdometryOptions())
+    assert smallest_eigenvalue(fit.large[0]) < OdometryOptions().max_error ** -2
+    vehicle, side = fit.landmarks
+    assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
 
 
 @pytest.mark.parametrize("turn", [0.0, 1.0])

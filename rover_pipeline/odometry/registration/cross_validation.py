@@ -15,7 +15,8 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
-from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.numerics.voxel_table import pack_key
+from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_terms import GATE, NO_ERRORS, PointErrors, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import (
@@ -24,7 +25,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     matched_equations,
     single_bodies,
 )
-from rover_pipeline.odometry.registration.transforms import transform_rays
+from rover_pipeline.odometry.registration.transforms import transform_points, transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
@@ -39,6 +40,8 @@ BLOCK, BLOCKS = 5, 4
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
 #: Tuned: walls and a person.
 _WIDE = 0.22
+#: Height of people, and width of what a lorry shows of itself, m. Physics: adults, road vehicles.
+_PERSON, _VEHICLE = 2.0, 6.0
 #: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
 _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
@@ -76,6 +79,8 @@ class SweepFit(NamedTuple):
             of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
         large: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without
             those on one side of the motion, which may be a train; see `_if_bodies_move`.
+        landmarks: how well what is higher than people shows where the rig is, without any single vehicle, and without
+            one side of the motion; see `_landmarks`.
     """
 
     inliers: float
@@ -87,6 +92,7 @@ class SweepFit(NamedTuple):
     motion: np.ndarray = np.zeros((2, 6, 6))
     information: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((2, 6, 6))
+    landmarks: tuple[float, float] = (0.0, 0.0)
     common: tuple[float, float] = (0.0, 0.0)
     mean_cost: float = 0.0
     range_variance: float = np.inf
@@ -204,8 +210,15 @@ def evaluate(
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
     velocity = trajectory.at(np.array([sweep.end])).vel[0]
     large = share * _if_bodies_move(sweep, poses, velocity, others.large, planes)
+    values, vectors = eigh(large[1, :3, :3])
+    unknown = vectors.T[values < options.max_error**-2]
     information = np.stack([matrix.sum(0), left.sum(0)])
-    return fit._replace(motion=_unmodelled_motion(matrix, right, poses[1]), information=information, large=large)
+    return fit._replace(
+        motion=_unmodelled_motion(matrix, right, poses[1]),
+        information=information,
+        large=large,
+        landmarks=_landmarks(sweep.evaluated, poses, velocity, unknown, others, weights),
+    )
 
 
 def _cost(fit: Statistics, squares: float) -> float:
@@ -257,6 +270,65 @@ def _of_one_side(
         some = matches._replace(number=matches.number[beside], values=matches.values[beside])
         found.append(matched_equations(*sweep.evaluated, poses[1], some, weights)[0].sum(0))
     return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
+
+
+def _landmarks(
+    points: Points,
+    poses: tuple[np.ndarray, np.ndarray],
+    velocity: np.ndarray,
+    directions: np.ndarray,
+    surfels: SurfelMap,
+    weights: PointWeights,
+) -> tuple[float, float]:
+    """How well trees, racks and the like show where a rig is along some directions: squares of normal variables.
+
+    If the sweep is displaced by half a metre, points of these leave the planes that they lie on. Those of a bare wall,
+    and of what noise draws on it, do not. Bodies that move along with the rig are no higher than people, or they are
+    vehicles. Each place a metre wide counts alike: one that moves by itself is as likely to say the contrary.
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
+
+    Returns:
+        Without any place that a vehicle may take, and without one side of the rig's way; each for the direction that it
+        shows worst, NaN where there is none.
+    """
+    if not len(directions):
+        return np.nan, np.nan
+    world = transform_points(*points, *poses)
+    cells, one, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
+    lowest = np.full(len(cells), np.inf)
+    np.minimum.at(lowest, column, world[:, 2])
+    high = world[:, 2] > lowest[column] + _PERSON
+
+    def on_planes(move: np.ndarray) -> np.ndarray:
+        number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
+        return np.bincount(column[number], high[number], len(cells))
+
+    x, y = (world[one, :2] - poses[0][-1, :2]).T
+    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
+    sides = [left > LARGE / 2, left < -LARGE / 2]
+    # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
+    shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
+    grids = [np.unique(_squares(world[one] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
+    there, found = on_planes(np.zeros(3)), []
+    for move in LARGE / 2 * directions:
+        leave = (there - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
+        places = [grid == np.argmax(np.bincount(grid, leave)) for grid in grids]
+        found.append([min(_agreement(leave[~some]) for some in each) for each in (places, sides)])
+    vehicle, side = np.min(found, axis=0).tolist()
+    return vehicle, side
+
+
+def _squares(places: np.ndarray) -> np.ndarray:
+    """Keys, i8 (N,), of the squares of a horizontal grid of step 1 that places, f8 (N, 3), are in."""
+    keys: np.ndarray = pack_key(*(np.floor(places) * [1, 1, 0]).astype("i8").T)
+    return keys
+
+
+def _agreement(values: np.ndarray) -> float:
+    """The square of the sum of values that are as likely to have the opposite sign, in deviations; 0 below zero."""
+    return float(max(values.sum(), 0.0) ** 2 / max((values**2).sum(), 1e-12))
 
 
 def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
