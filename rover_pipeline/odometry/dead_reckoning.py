@@ -53,6 +53,10 @@ def contradicted(
     for run in np.split(np.arange(len(size)), np.flatnonzero(np.diff(found.begin) > 1.5 * STEP) + 1):
         # All windows that overlap one of these have a part of the change of velocity.
         changes = ndimage.binary_dilation(wrong[run], np.ones(SPAN, bool))
+        for (event,) in ndimage.find_objects(ndimage.label(changes)[0]):
+            # A jump contradicts two accelerations that cancel out. Of one at an end, only one of these may be measured.
+            cut = event.start == 0 or event.stop == len(run)
+            changes[event] &= not (cut and event.stop - event.start < 2 * SPAN)
         velocity = np.linalg.norm(np.cumsum(changes[:, None] * off[run], axis=0), axis=1) * STEP
         doubtful = velocity > _MOVES + usual * STEP * np.cumsum(changes)
         # Where the trajectory does not come back to the velocity that it had, nobody knows which of both is wrong.

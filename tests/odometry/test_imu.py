@@ -227,6 +227,8 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
     assert not against(true._replace(pos=true.pos + off, vel=true.vel + swings), every).any()
     slips = true._replace(pos=true.pos + np.where(ts >= 4.0, 0.2, 0.0)[:, None] * [1.0, 0.0, 0.0])
     assert against(slips, every)[40:42].all() and not against(slips, every)[:30].any()
+    late = true._replace(pos=true.pos + np.where(ts >= 7.5, 0.2, 0.0)[:, None] * [1.0, 0.0, 0.0])
+    assert against(late, every)[75:].any() and not against(late, every)[:65].any()
     # Beside a gap, the positions of both sides and the motion between them are what joined them, not what was seen.
     assert not against(slips, np.r_[0:35, 45:80]).any()
 

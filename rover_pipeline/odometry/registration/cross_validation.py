@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 BLOCK, BLOCKS = 5, 4
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
-#: Tuned: walls and a person.
-_WIDE = 0.22
-#: Height of people, and width of what a lorry shows of itself, m. Physics: adults, road vehicles.
-_PERSON, _VEHICLE = 2.0, 6.0
+#: And width of what one vehicle shows of itself, m: a lorry is 2.6 m wide, and parts of its side are seen beside it.
+#: Tuned: walls and a person, a lorry.
+_WIDE, _VEHICLE = 0.22, 6.0
+#: Height that hardly any person reaches, m. Physics: adults.
+_PERSON = 2.0
 #: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
 _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
@@ -79,8 +80,8 @@ class SweepFit(NamedTuple):
             of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
         large: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without
             those on one side of the motion, which may be a train; see `_if_bodies_move`.
-        landmarks: how well what is higher than people shows where the rig is, without any single vehicle, and without
-            one side of the motion; see `_landmarks`.
+        landmarks: how significantly what is higher than people shows where the rig is, without any single vehicle, and
+            without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     """
 
     inliers: float
@@ -280,23 +281,25 @@ def _landmarks(
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> tuple[float, float]:
-    """How well trees, racks and the like show where a rig is along some directions: squares of normal variables.
+    """How significantly trees, racks and the like show where a rig is along some directions.
 
-    If the sweep is displaced by half a metre, points of these leave the planes that they lie on. Those of a bare wall,
-    and of what noise draws on it, do not. Bodies that move along with the rig are no higher than people, or they are
-    vehicles. Each place a metre wide counts alike: one that moves by itself is as likely to say the contrary.
+    If the sweep is displaced by half a metre, points on a tree leave the planes that they lie on. Points on a bare wall
+    do not, whatever noise has drawn on it. Only points that are higher than a person count, because people may walk
+    along with the rig. Each place a metre wide counts by at most one point, because it may be a body of its own. If
+    places have nothing in common, each of them loses or wins a point with the same probability (sign test).
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
 
     Returns:
-        Without any place that a vehicle may take, and without one side of the rig's way; each for the direction that it
-        shows worst, NaN where there is none.
+        Chi-square values with one degree of freedom: without the place of any one vehicle, because one may drive along;
+        and without either side of the rig's way, because a train may pass there. Each is that of the direction which is
+        shown the least; NaN if there is no direction.
     """
     if not len(directions):
         return np.nan, np.nan
     world = transform_points(*points, *poses)
-    cells, one, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
+    cells, example, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
     lowest = np.full(len(cells), np.inf)
     np.minimum.at(lowest, column, world[:, 2])
     high = world[:, 2] > lowest[column] + _PERSON
@@ -305,17 +308,17 @@ def _landmarks(
         number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
         return np.bincount(column[number], high[number], len(cells))
 
-    x, y = (world[one, :2] - poses[0][-1, :2]).T
+    x, y = (world[example, :2] - poses[0][-1, :2]).T
     left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
     sides = [left > LARGE / 2, left < -LARGE / 2]
     # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
     shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
-    grids = [np.unique(_squares(world[one] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
-    there, found = on_planes(np.zeros(3)), []
+    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
+    here, found = on_planes(np.zeros(3)), []
     for move in LARGE / 2 * directions:
-        leave = (there - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
-        places = [grid == np.argmax(np.bincount(grid, leave)) for grid in grids]
-        found.append([min(_agreement(leave[~some]) for some in each) for each in (places, sides)])
+        lost = (here - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
+        places = [grid == np.argmax(np.bincount(grid, lost)) for grid in grids]
+        found.append([min(_agreement(lost[~some]) for some in each) for each in (places, sides)])
     vehicle, side = np.min(found, axis=0).tolist()
     return vehicle, side
 
@@ -327,7 +330,7 @@ def _squares(places: np.ndarray) -> np.ndarray:
 
 
 def _agreement(values: np.ndarray) -> float:
-    """The square of the sum of values that are as likely to have the opposite sign, in deviations; 0 below zero."""
+    """The squared sum of values relative to its variance if each had a random sign; 0 if the sum is negative."""
     return float(max(values.sum(), 0.0) ** 2 / max((values**2).sum(), 1e-12))
 
 
