@@ -16,8 +16,9 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.level import SPAN, STEP, Accelerations, Level
 
 #: An acceleration is contradicted where it is off by more than so many deviations of the recording's windows, and by
-#: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second. Tuned: by hand.
-_DEVIATIONS, _MIN_DIFFERENCE = 6.0, 0.3
+#: more than this, m/s2: two seconds that are called right may be off by 5 cm over half a second. And largest error of
+#: its scale: three deviations of 3 %, which data sheets of consumer devices allow (MPU-9250). Tuned: by hand.
+_DEVIATIONS, _MIN_DIFFERENCE, _SCALE = 6.0, 0.3, 0.1
 #: Speed above which a rig does not stand, m/s, and mean angular rate above which it does not only slide, rad/s: an IMU
 #: that feels nothing then is broken. Tuned: by hand.
 _MOVES, _TURNS = 0.1, np.radians(2.0)
@@ -42,7 +43,7 @@ def contradicted(
     off = found.residual(np.concatenate([GRAVITY * level.up, level.bias, level.arm]), sign)
     size = np.linalg.norm(off, axis=1)
     usual = float(np.median(size))
-    wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * usual)
+    wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * usual) + _SCALE * np.linalg.norm(found.moved, axis=1)
     # An accelerometer that feels nothing contradicts a change of velocity, in however many windows it is. Where bodies
     # set off in most of a recording, its level is wrong by their mean acceleration, and the median force is right.
     unfelt = np.linalg.norm(off - np.median(off + found.moved, axis=0), axis=1)
@@ -57,8 +58,11 @@ def contradicted(
             # A jump contradicts two accelerations that cancel out. Of one at an end, only one of these may be measured.
             cut = event.start == 0 or event.stop == len(run)
             changes[event] &= not (cut and event.stop - event.start < 2 * SPAN)
-        velocity = np.linalg.norm(np.cumsum(changes[:, None] * off[run], axis=0), axis=1) * STEP
-        doubtful = velocity > _MOVES + usual * STEP * np.cumsum(changes)
+        velocity, moved = (
+            np.linalg.norm(np.cumsum(changes[:, None] * each[run], axis=0), axis=1) * STEP
+            for each in (off, found.moved)
+        )
+        doubtful = velocity > _MOVES + _SCALE * moved + usual * STEP * np.cumsum(changes)
         # Where the trajectory does not come back to the velocity that it had, nobody knows which of both is wrong.
         doubtful |= doubtful[-1]
         for start, stop in zip(first[run][doubtful], last[run][doubtful], strict=True):

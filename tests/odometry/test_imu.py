@@ -233,6 +233,25 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
     assert not against(slips, np.r_[0:35, 45:80]).any()
 
 
+def test_a_wrong_scale_of_an_accelerometer_contradicts_no_drive_and_one_of_half_the_speed_is_contradicted() -> None:
+    def drive(times: np.ndarray) -> State:
+        # It stands for five seconds, and sets off by 4 m/s2.
+        since, none = np.maximum(times - 5.0, 0.0), np.zeros((len(times), 2))
+        pos, vel, acc = (np.column_stack([each, none]) for each in (2 * since**2, 4 * since, 4.0 * (since > 0)))
+        return State(pos, np.tile(np.eye(3), (len(times), 1, 1)), vel, acc, np.zeros((len(times), 3)))
+
+    samples, ts, scale = np.arange(0.0, 8.0, 0.005), np.arange(0.0, 8.0, 0.1), 1.09
+    noise = np.random.default_rng(5).normal(0, 0.05, (len(samples), 3))  # a device that repeats a value is frozen
+    acc = scale * (drive(samples).acc + np.array([0.0, 0.0, GRAVITY])) + noise
+    bias = np.array([0.0, 0.0, (scale - 1) * GRAVITY])
+    level = Level(np.array([0.0, 0.0, 1.0]), 0.01, bias, np.full(3, 0.05), np.zeros(3), downward=False)
+    right, half = (
+        contradicted(Trajectory(ts, state, np.ones(80), max_gap=MAX_BRIDGED), samples, acc, np.eye(3), level)
+        for state in (drive(ts), drive(ts)._replace(pos=drive(ts).pos / 2))
+    )
+    assert not right.any() and half[55:].mean() > 0.9
+
+
 def test_a_trajectory_that_stands_is_contradicted_by_an_accelerometer_that_walks_however_it_is_turned_or_late() -> None:
     motion, samples, ts = build(PRESETS["indoor"], 0).motion, np.arange(0.0, 6.0, 0.005), np.arange(0.0, 6.0, 0.1)
     rng = np.random.default_rng(3)
