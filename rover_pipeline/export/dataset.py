@@ -26,7 +26,8 @@ from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.export.dataset_output import (
+from rover_pipeline.export.layout import Layout
+from rover_pipeline.export.output import (
     DatasetOutput,
     dataset_output,
     leave_stamp,
@@ -34,7 +35,6 @@ from rover_pipeline.export.dataset_output import (
     older_dataset,
     publish,
 )
-from rover_pipeline.export.layout import Layout
 from rover_pipeline.export.recording import OPTIONAL, Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
@@ -88,6 +88,10 @@ class ExportJob:
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
         return self.output.part(key, make)
+
+    def key(self, recording: Recording) -> str | None:
+        """The name of a recording as a key of paths; None where the dataset is of this one alone."""
+        return recording.name if len(self.recordings) > 1 else None
 
     def save(self, kind: str, value: Any, **keys: object) -> Path:
         """Write a file of the format's layout. Returns its path.

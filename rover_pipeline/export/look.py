@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.draw.formatting import count
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, one_line, printable
-from rover_pipeline.export.dataset_output import known_states, merged_provenance, tree_state
 from rover_pipeline.export.layout import Layout
+from rover_pipeline.export.output import known_states, merged_provenance, tree_state
 from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import is_trace, locate_traces

@@ -5,8 +5,11 @@ The timeline `time` is that of `ts`, seconds since the Unix epoch. Samples that 
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +24,6 @@ from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
-from rover_pipeline.export.output import piped
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, print_duration
 from rover_pipeline.format.channels import jpeg
@@ -44,6 +46,21 @@ _CURVES = (
     ("_radar_velocity", "vel", "m_s"),
     ("_odom", "vel", "m_s"),
 )
+
+#: What the process at the other end of the pipe does. It needs no lock of this interpreter, so that a library may wait
+#: for it while it holds that. When the disk is full it reads on, so that nobody waits, and prints the error's number.
+_COPY = """
+import os, sys
+failed, file = 0, None
+while data := os.read(0, 1 << 20):
+    try:
+        file = file or open(sys.argv[1], "wb", buffering=0)
+        while data and not failed:
+            data = data[file.write(data):]
+    except OSError as error:
+        failed = error.errno
+print(failed)
+"""
 
 
 @dataclass
@@ -98,7 +115,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     stream = rr.RecordingStream("rover_pipeline", recording_id=name)
     _print_duration(source, options)
     # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
-    with piped(out) as pipe:
+    with _piped(out) as pipe:
         recording = _Recording(source, options, stream, rr)
         try:
             stream.save(pipe, default_blueprint=_blueprint(source))
@@ -117,6 +134,32 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         raise FormatError(f"{trace}: has no sensor that can be shown")
     if recording.undecodable:
         print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
+
+
+@contextmanager
+def _piped(path: Path) -> Iterator[str]:
+    """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`.
+
+    Raises:
+        OSError: the file could not be written; when the block ends, which must have closed what it opened.
+    """
+    read, write = os.pipe()
+    command = [sys.executable, "-I", "-S", "-c", _COPY, str(path)]
+    with subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE) as process:
+        os.close(read)
+        try:
+            yield f"/dev/fd/{write}"
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            os.close(write)
+        printed, _ = process.communicate()
+    number = int(printed) if printed.strip().isdigit() else None
+    if number is None:
+        raise OSError(f"{path}: the process that writes it ended with status {process.returncode}")
+    if number:
+        raise OSError(number, os.strerror(number), str(path))
 
 
 def _print_duration(trace: Recording, options: ExportOptions) -> None:

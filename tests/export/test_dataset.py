@@ -14,7 +14,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
 from rover_pipeline.export.dataset import ExportJob, dataset_settings, export_dataset
-from rover_pipeline.export.dataset_output import tree_files
+from rover_pipeline.export.output import tree_files
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.lookup import load
 from tests.kit import small_trace, write_odometry

@@ -27,9 +27,9 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.dataset_output import tree_files
 from rover_pipeline.export.edgefirst import describe
 from rover_pipeline.export.edgefirst.layout import track_id
+from rover_pipeline.export.output import tree_files
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
 from tests.export.objects import EXTENT, write_objects

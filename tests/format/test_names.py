@@ -10,7 +10,7 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError, RoverError
-from rover_pipeline.export.dataset_output import dataset_output
+from rover_pipeline.export.output import dataset_output
 from rover_pipeline.format.files import below, is_plain, plain_names
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -16,10 +14,9 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError, named_if_not_written
 from rover_pipeline.export.contents import Content
-from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
 from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.export.output import IDENTITY, known_states, replace_whole, tree_state, write_provenance
 from rover_pipeline.format.attempt import remove_tree, scratch
-from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import exists, read_bounded
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 
@@ -313,9 +310,11 @@ def add_revision(path: Path, group: str, text: str) -> int:
         with named_if_not_written(path):
             if entries != item.groups.get(group):
                 data = encode(replace(item, groups={**item.groups, group: entries}))
-                _announce(dataset, path, len(data), folder)
-                _replace(path, data, folder / path.name)
-            _settle(dataset, folder)
+                if dataset:
+                    _announce(dataset, path, len(data), folder)
+                replace_whole(path, data, folder)
+            if dataset:
+                _settle(dataset, folder)
         return len(entries)
 
 
@@ -333,39 +332,22 @@ def _dataset_of(path: Path) -> Path | None:
     return None
 
 
-def _announce(dataset: Path | None, path: Path, size: int, scratch: Path) -> None:
+def _announce(dataset: Path, path: Path, size: int, scratch: Path) -> None:
     """Let the provenance of a dataset know of both states of one of its files, before that gets its new `size`.
 
     So the next update goes on wherever this one is interrupted. Where the files are others than it knew, it stays.
     """
-    provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
-    if dataset is None or (before := tree_state(dataset)) not in known_states(provenance):
-        return
-    provenance.pop("updated_from", None)
-    after = tree_state(dataset, {path.relative_to(dataset).as_posix(): size})
-    _write_provenance(dataset, {**provenance, "files": after, "updated_from": before}, scratch)
+    provenance = read_provenance(dataset) or {}
+    if (before := tree_state(dataset)) in known_states(provenance):
+        after = tree_state(dataset, {path.relative_to(dataset).as_posix(): size})
+        write_provenance(dataset / PROVENANCE, {**provenance, "files": after, "updated_from": before}, scratch)
 
 
-def _settle(dataset: Path | None, scratch: Path) -> None:
+def _settle(dataset: Path, scratch: Path) -> None:
     """Let the provenance forget the older state: the file has its new content, from this update or a killed one."""
-    provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
-    if dataset and "updated_from" in provenance and tree_state(dataset) == provenance.get("files"):
-        del provenance["updated_from"]
-        _write_provenance(dataset, provenance, scratch)
-
-
-def _write_provenance(dataset: Path, content: dict[str, Any], scratch: Path) -> None:
-    _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch / PROVENANCE)
-
-
-def _replace(path: Path, data: bytes, scratch: Path) -> None:
-    """Replace a file by one that is built at another path of the same file system."""
-    scratch.write_bytes(data)
-    if path.exists():
-        os.chmod(scratch, path.stat().st_mode & 0o777)
-    sync_file(scratch)
-    os.replace(scratch, path)
-    sync_new_name(path)
+    provenance = read_provenance(dataset) or {}
+    if provenance.pop("updated_from", None) is not None and tree_state(dataset) == provenance.get("files"):
+        write_provenance(dataset / PROVENANCE, provenance, scratch)
 
 
 def describe(folder: Path) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
-from rover_pipeline.export.dataset_output import tree_files
 from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.dataset import key_frames, objects_text, pose_text
 from rover_pipeline.export.mda.files import add_revision, describe, read_item, text_of
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.export.output import tree_files
 from rover_pipeline.format.attempt import PARTIAL
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import PROVENANCE

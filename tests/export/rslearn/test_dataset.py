@@ -14,7 +14,7 @@ import pytest
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
-from rover_pipeline.export.dataset_output import tree_files
+from rover_pipeline.export.output import tree_files
 from rover_pipeline.export.rslearn.dataset import describe
 from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.sensor import Sensor
