@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -33,7 +33,9 @@ from rover_pipeline.lookup import optional
 SCHEMA = "2026.04"
 #: The names that the splits have here.
 GROUPS = ("train", "val", "test")
-#: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts. Layout.
+#: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts. `box2d` is centre and size
+#: in the picture, 0 to 1; `box3d` centre and extents along x, y and z of the lidar, m; `pose` yaw, pitch, roll of the
+#: lidar in the world, degrees. Layout.
 COLUMNS = {
     "name": "string",
     "frame": "uint32",
@@ -54,25 +56,8 @@ _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
 _PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 
 
-class Row(NamedTuple):
-    """A box, or a sample without one.
-
-    Attributes:
-        pose: yaw, pitch, roll of the lidar in the world, degrees.
-        box2d: centre and size in the picture, 0 to 1; box3d: centre and extents along x, y and z of the lidar, m.
-    """
-
-    name: str
-    frame: int
-    group: str
-    size: tuple[int, int]
-    pose: tuple[float, float, float]
-    timestamp: float
-    object_id: str | None = None
-    label: str | None = None
-    label_index: int | None = None
-    box2d: tuple[float, ...] | None = None
-    box3d: tuple[float, ...] | None = None
+#: The values of a box, or of a sample without one, by column. What is absent is null.
+Row = dict[str, Any]
 
 
 def track_id(recording: str, track: int) -> str:
@@ -80,8 +65,8 @@ def track_id(recording: str, track: int) -> str:
     return str(uuid.uuid5(_TRACKS, f"{recording}/{track}"))
 
 
-def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> int:
-    """Write the table in batches, so that memory stays small. Returns the number of rows.
+def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> None:
+    """Write the table in batches, so that memory stays small.
 
     Args:
         classes: names of all classes, in the order of `label_index`.
@@ -100,20 +85,18 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
         "rover_pipeline": json.dumps(about),
     }
     schema = pa.schema([pa.field(name, _type(kind)) for name, kind in COLUMNS.items()], metadata)
-    source, total = iter(rows), 0
+    source = iter(rows)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
         while batch := list(islice(source, _BATCH)):
             arrays = []
             for name, kind in COLUMNS.items():
-                values = [getattr(row, name) for row in batch]
+                values = [row.get(name) for row in batch]
                 if name in texts:  # all batches of a file must share a dictionary
                     indices = [None if value is None else texts[name].index(value) for value in values]
                     arrays.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionaries[name]))
                 else:
                     arrays.append(pa.array(values, _type(kind)))
             writer.write_batch(pa.record_batch(arrays, schema=schema))
-            total += len(batch)
-    return total
 
 
 def _type(text: str) -> Any:

@@ -234,7 +234,7 @@ class Sequence:
 
     def __init__(self, recording: Recording, options: EdgefirstOptions) -> None:
         trace = recording.path
-        self.recording, self._options = recording, options
+        self.recording = recording
         self._sweeps = PosedSweeps(recording)
         self.kinds, self.notes = _kinds(recording, options, self._sweeps.has_points)
         ts = self._sweeps.ts
@@ -261,7 +261,11 @@ class Sequence:
             self._camera_poses.pos[~valid] = np.nan
         self.chosen = np.zeros(0, "i8")
         self._groups: dict[int, str] = {}
-        self._candidates = self._complete()
+        # The sweeps for which all files can be made.
+        self._candidates = self._sweeps.good[self._sweeps.good % options.every == 0]
+        for nearest in (self._picture_of, self._frame_of):
+            if nearest is not None:
+                self._candidates = self._candidates[nearest[self._candidates] >= 0]
 
     def _nearest(self, sensor: str, good: np.ndarray) -> np.ndarray:
         """The sample of a sensor nearest to each sweep, i8 (N,); -1 where there is none that can be trusted."""
@@ -272,12 +276,6 @@ class Sequence:
         nearest = sync.channel(sensor).read_whole(count).astype("i8")
         nearest[nearest >= len(good)] = -1
         return np.where((nearest >= 0) & good[nearest], nearest, -1)
-
-    def _complete(self) -> np.ndarray:
-        """Numbers of the sweeps for which all files can be made."""
-        good = self._sweeps.good[self._sweeps.good % self._options.every == 0]
-        good = good[self._picture_of[good] >= 0]
-        return good if self._frame_of is None else good[self._frame_of[good] >= 0]
 
     def course(self) -> Course:
         """The samples that are to be split."""
@@ -336,12 +334,12 @@ class Sequence:
         """The rows of the table, in order."""
         angles = from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
         for number, (yaw, pitch, roll) in zip(self.chosen.tolist(), angles.tolist(), strict=True):
-            stamp = float(self._sweeps.ts[number])
-            sample = layout.Row(self.name, number, self._groups[number], self.size, (yaw, pitch, roll), stamp)
-            boxes = list(self._boxes(number, sample, classes))
-            yield from boxes or [sample]
+            sample = {"name": self.name, "frame": number, "group": self._groups[number], "size": self.size}
+            sample |= {"pose": (yaw, pitch, roll), "timestamp": float(self._sweeps.ts[number])}
+            yield from [sample | box for box in self._boxes(number, classes)] or [sample]
 
-    def _boxes(self, number: int, sample: layout.Row, classes: list[str]) -> Iterator[layout.Row]:
+    def _boxes(self, number: int, classes: list[str]) -> Iterator[layout.Row]:
+        """The columns of each object of a sample."""
         if self.objects is None or number >= len(self.objects.valid):
             return
         boxes = self.objects.read(number, number + 1, self.objects.ts)
@@ -356,13 +354,13 @@ class Sequence:
                 flat = in_picture(boxes.moved(later), self._lens, camera)
         for at in range(len(around)):
             label = self.objects.classes[int(np.argmax(boxes.probability[at]))]
-            yield sample._replace(
-                object_id=layout.track_id(self.recording.name, int(boxes.track[at])),
-                label=label,
-                label_index=classes.index(label),
-                box2d=_relative(flat[at], self.size),
-                box3d=tuple(around[at].tolist()),
-            )
+            yield {
+                "object_id": layout.track_id(self.recording.name, int(boxes.track[at])),
+                "label": label,
+                "label_index": classes.index(label),
+                "box2d": _relative(flat[at], self.size),
+                "box3d": tuple(around[at].tolist()),
+            }
 
     def describe(self) -> dict[str, Any]:
         """What a reader must know of the files of this sequence."""
