@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -143,18 +143,8 @@ __all__ = ["LAYOUT", "describe", "relations", "write"]
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 
 
-class _Key(NamedTuple):
-    """A key frame.
-
-    Attributes:
-        at: its number among the valid samples of the payload's sensor.
-        ts: s.
-        split: number of its split.
-    """
-
-    at: int
-    ts: float
-    split: int
+#: A key frame: its number among the valid samples of the payload's sensor, and that of its split.
+_Key = tuple[int, int]
 
 
 def write(job: ExportJob) -> None:
@@ -174,7 +164,7 @@ def write(job: ExportJob) -> None:
     history = (read_provenance(job.older) or {}).get("identity") if job.older else None
     for source, course, split in zip(sources, courses, job.split(courses), strict=True):
         chosen = np.flatnonzero(split >= 0)
-        keys = [_Key(int(source.keys[at]), float(course.ts[at]), int(split[at])) for at in chosen]
+        keys = list(zip(source.keys[chosen].tolist(), split[chosen].tolist(), strict=True))
         part = source.recording.name if source.recording in job.recordings else f"{course.name} {source.sensor}"
         job.in_parts(part, keys, partial(_write_key, job, source, changes), "key frame", f"{history}")
     _keep_history(job)
@@ -186,16 +176,16 @@ def write(job: ExportJob) -> None:
 
 def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:
     """Write the file of a key frame. Returns its path, or none; `changes` gets what the user should know."""
-    keys = {"recording": source.recording.name, "item": source.stem(key)}
+    keys = {"recording": source.recording.name, "item": source.stem(key[0])}
     try:
-        item = source.item(key)
+        item = source.item(*key)
     except SampleError:
         changes.append("have a picture that cannot be decoded, and are left out")
         return []
     older = LAYOUT.path(job.older, "items", **keys) if job.older else None
     before = read_item(older) if older and older.exists() else None
     groups = dict(before.groups) if before else {}
-    for name, text in source.annotations(key).items():
+    for name, text in source.annotations(key[0]).items():
         groups[name] = append(groups.get(name, ()), text)
     if before and before.payload != item.payload:
         changes.append("have another payload than before; their older revisions are of the older one")
@@ -246,14 +236,14 @@ class _Source:
         """Positions at the key frames, f8 (key, 3), m; NaN where they are not known."""
         return self._poses.at(self.samples.ts[self.keys])
 
-    def stem(self, key: _Key) -> str:
-        return f"{self.recording.name}_{self.sensor}_{self.samples.indices[key.at]:06d}"
+    def stem(self, at: int) -> str:
+        return f"{self.recording.name}_{self.sensor}_{self.samples.indices[at]:06d}"
 
-    def item(self, key: _Key) -> Item:
+    def item(self, at: int, split: int) -> Item:
         """The file of a key frame without annotations. Raises SampleError when the picture is damaged."""
-        sample = int(self.samples.indices[key.at])
-        about = {"recording": self.recording.name, "sample": sample, "time_us": microseconds(key.ts)}
-        tags = (self.recording.name, self.sensor, SPLITS[key.split])
+        sample = int(self.samples.indices[at])
+        about = {"recording": self.recording.name, "sample": sample, "time_us": microseconds(self.samples.ts[at])}
+        tags = (self.recording.name, self.sensor, SPLITS[split])
         return Item("Image", self._picture(sample), json_text(self._about | about), tags)
 
     def _describe(self) -> dict[str, Any]:
@@ -283,17 +273,19 @@ class _Source:
             values = np.clip(np.rint(steps), 0, 65535)
         return encode_picture(".png", values.astype("u2"))
 
-    def annotations(self, key: _Key) -> dict[str, str]:
-        """The text of each group of annotations."""
-        texts = {"pose": self._poses.text(key.ts)}
-        if self._objects is not None:
-            nearest = _nearest(self._objects.ts, key.ts, self._options.max_dt)
-            known = nearest is not None and self._objects.valid[nearest]
-            rows = self._objects.read(nearest, nearest + 1, self._objects.ts) if known and nearest is not None else None
-            texts["objects"] = objects_text(key.ts, rows, self._objects.classes)
+    def annotations(self, at: int) -> dict[str, str]:
+        """The text of each group of annotations of a key frame."""
+        time = float(self.samples.ts[at])
+        texts = {"pose": self._poses.text(time)}
+        if (objects := self._objects) is not None:
+            nearest = _nearest(objects.ts, time, self._options.max_dt)
+            rows = None
+            if nearest is not None and objects.valid[nearest]:
+                rows = objects.read(nearest, nearest + 1, objects.ts)
+            texts["objects"] = objects_text(time, rows, objects.classes)
         measures = {}
         for name, ts, values in self._measures:
-            nearest = _nearest(ts, key.ts, self._options.max_dt)
+            nearest = _nearest(ts, time, self._options.max_dt)
             measures[name] = Fixed(math.nan if nearest is None else values[nearest], _UNIT)
         texts["quality"] = json_text(measures)
         return texts
@@ -309,28 +301,22 @@ class _Poses:
 
     def at(self, ts: np.ndarray) -> np.ndarray:
         """Positions at times of samples, f8 (N, 3), m; NaN where they are not known."""
-        found = [self._index(each) for each in ts.tolist()]
-        pos = np.full((len(ts), 3), np.nan)
-        for row, at in zip(pos, found, strict=True):
-            if at is not None and self._valid[at]:
-                row[:] = self._values[0][at]
-        return pos
+        found = [self._at(each) for each in ts.tolist()]
+        return np.array([pos if valid else np.full(3, np.nan) for valid, pos, *_ in found]).reshape(-1, 3)
 
     def text(self, ts: float) -> str:
-        at = self._index(ts)
+        return pose_text(self._name, ts, *self._at(ts))
+
+    def _at(self, ts: float) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray]:
+        """Whether a pose is valid, its position, rotation and velocity. That of a sample has the sample's own time."""
+        at = _nearest(self._ts, ts, 1e-6)
         if at is None:
-            return pose_text(self._name, ts, False, np.full(3, np.nan), np.full((3, 3), np.nan), np.full(3, np.nan))
-        return pose_text(self._name, ts, bool(self._valid[at]), *(values[at] for values in self._values))
-
-    def _index(self, ts: float) -> int | None:
-        """The pose of a sample has the sample's own time."""
-        return _nearest(self._ts, ts, 1e-6)
+            return False, np.full(3, np.nan), np.full((3, 3), np.nan), np.full(3, np.nan)
+        pos, rot, vel = (values[at] for values in self._values)
+        return bool(self._valid[at]), pos, rot, vel
 
 
-_Measure = tuple[str, np.ndarray, np.ndarray]
-
-
-def _measures(recording: Recording) -> Iterator[_Measure]:
+def _measures(recording: Recording) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Measures of quality as name, times and values: those of the odometry and, where there are some, of the radar."""
     odometry = find_samples(recording, "_odom", "cov")
     if odometry is not None and odometry.sensor.specs["cov"].shape == (6, 6) and len(odometry):
