@@ -22,7 +22,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
@@ -114,10 +113,10 @@ LAYOUT = Layout(
 
 def write(job: ExportJob) -> None:
     """Write a scene for each recording."""
-    scenes = [_Scene(recording, job) for recording in job.recordings]
-    splits = iter(job.split([camera.course() for scene in scenes for camera in scene.cameras]))
-    for scene in scenes:
-        scene.write([next(splits) for _ in scene.cameras])
+    scenes = [_cameras(recording, job) for recording in job.recordings]
+    splits = iter(job.split([camera.course() for cameras in scenes for camera in cameras]))
+    for recording, cameras in zip(job.recordings, scenes, strict=True):
+        _write_scene(job, recording, cameras, np.concatenate([next(splits) for _ in cameras]))
 
 
 class _Camera:
@@ -129,19 +128,20 @@ class _Camera:
         mask: u1 (row, column), 255 where a picture holds something.
     """
 
-    def __init__(self, view: Recording, job: ExportJob, name: str | None, is_main: bool) -> None:
-        self._options: NerfstudioOptions = job.options
-        self._view, self._job = view, job
+    def __init__(self, view: Recording, job: ExportJob, is_main: bool) -> None:
+        options: NerfstudioOptions = job.options
+        self._view, self._job, self._undistort = view, job, options.undistort
         self.key = None if is_main else view.called("camera")
-        self._keys, self._prefix = {"recording": name, "camera": self.key}, f"{self.key}_" if self.key else ""
+        self._keys = {"recording": job.key(view), "camera": self.key}
+        self._prefix = f"{self.key}_" if self.key else ""
         self._recorded_lens = view.lens()
+        self._lens = self._recorded_lens.undistorted() if options.undistort else self._recorded_lens
         self._camera = view.sensor("camera", "video.avi")
         self._pictures = self._camera.channel("video.avi")
         self._ts, self._poses, valid = read_sensor_poses(view.folder("_camera_pose"))
         count = min(len(self._ts), self._camera.length(truncate=True, channels=("video.avi",)))
         good = self._camera.valid(count).astype(bool) & (valid & self._poses.finite)[:count]
-        self._chosen = np.flatnonzero(good)
-        self._chosen = self._chosen[self._chosen % self._options.every == 0]
+        self._chosen = np.flatnonzero(good & (np.arange(count) % options.every == 0))
         if not len(self._chosen):
             raise FormatError(
                 f"{view.path}: none of {count} pictures has a valid pose in {view.called('_camera_pose')}, or every "
@@ -149,7 +149,7 @@ class _Camera:
             )
         lens = self._lens
         white = np.full((lens.height, lens.width, 3), 255, "u1")
-        self.mask = (undistort(white, self._recorded_lens) if self._options.undistort else white)[..., 0]
+        self.mask = (undistort(white, self._recorded_lens) if options.undistort else white)[..., 0]
         self.model = "OPENCV_FISHEYE" if lens.is_fisheye else "OPENCV" if lens.is_distorted else "PINHOLE"
 
     def course(self) -> Course:
@@ -177,11 +177,11 @@ class _Camera:
 
     def _write_picture(self, number: int) -> list[Path]:
         """The recorded JPEG itself, unless it has to be undistorted."""
-        if isinstance(self._pictures, PictureChannel) and not self._options.undistort:
+        if isinstance(self._pictures, PictureChannel) and not self._undistort:
             jpeg = self._pictures.jpeg(number)
         else:
             picture = self._pictures.sample(number)
-            jpeg = encode(undistort(picture, self._recorded_lens) if self._options.undistort else picture)
+            jpeg = encode(undistort(picture, self._recorded_lens) if self._undistort else picture)
         return [self._job.save("pictures", jpeg, number=number, **self._keys)]
 
     def _matrix(self, number: int) -> list[list[float]]:
@@ -189,10 +189,6 @@ class _Camera:
         rot, pos = self._poses.select(number)
         matrix[:3, :3], matrix[:3, 3] = matmul(rot, FLU_FROM_OPENGL), pos
         return matrix.tolist()
-
-    @property
-    def _lens(self) -> Lens:
-        return self._recorded_lens.undistorted() if self._options.undistort else self._recorded_lens
 
     def describe_lens(self) -> dict[str, Any]:
         """Size and numbers of the lens."""
@@ -205,64 +201,55 @@ class _Camera:
         return {"w": lens.width, "h": lens.height, **numbers}
 
 
-class _Scene:
-    """A recording and the folder of its scene.
+def _cameras(recording: Recording, job: ExportJob) -> list[_Camera]:
+    """The cameras of a recording, the main one first. All have lenses of one model, for a file has one."""
+    found = [_Camera(view, job, view is recording) for view in job.views(recording, "camera")]
+    for each in found:
+        if each.model != found[0].model:
+            job.note(
+                f"{recording.path}: {each.key} is not in the dataset, which has one model of lenses: it has "
+                f"{each.model}, the main camera {found[0].model}; with undistort: true all have the same"
+            )
+    return [each for each in found if each.model == found[0].model]
 
-    Attributes:
-        cameras: the main one first. All have lenses of one model, for a file has one.
-    """
 
-    def __init__(self, recording: Recording, job: ExportJob) -> None:
-        self._options: NerfstudioOptions = job.options
-        self._recording, self._job = recording, job
-        self._name = recording.name if len(job.recordings) > 1 else None
-        views = job.views(recording, "camera")
-        found = [_Camera(view, job, self._name, view is recording) for view in views]
-        self.cameras = [each for each in found if each.model == found[0].model]
-        for each in found:
-            if each not in self.cameras:
-                job.note(
-                    f"{recording.path}: {each.key} is not in the dataset, which has one model of lenses: it has "
-                    f"{each.model}, the main camera {found[0].model}; with undistort: true all have the same"
-                )
+def _write_scene(job: ExportJob, recording: Recording, cameras: list[_Camera], splits: np.ndarray) -> None:
+    """Write pictures, masks, seed cloud and `transforms.json`. `splits`: of the pictures of all cameras."""
+    masked = any(camera.mask.min() < 255 for camera in cameras)  # the parser wants one of all frames or none
+    frames = [camera.write(masked) for camera in cameras]
+    lenses = [camera.describe_lens() for camera in cameras]
+    content: dict[str, Any] = {"camera_model": cameras[0].model}
+    if len(lenses) == 1:
+        content |= lenses[0]
+    else:
+        frames = [[{**each, **lens} for each in part] for part, lens in zip(frames, lenses, strict=True)]
+    content |= _split_names([name for camera in cameras for name in camera.names()], splits)
+    if job.options.points:
+        job.save("seed", _seed(recording, job.options.points), recording=job.key(recording))
+        content["ply_file_path"] = "seed.ply"
+    job.save("transforms", {**content, "frames": [*chain(*frames)]}, recording=job.key(recording))
 
-    def write(self, splits: list[np.ndarray]) -> None:
-        """Write pictures, masks, seed cloud and `transforms.json`. `splits`: of each camera."""
-        masked = any(camera.mask.min() < 255 for camera in self.cameras)  # the parser wants one of all frames or none
-        frames = [camera.write(masked) for camera in self.cameras]
-        lenses = [camera.describe_lens() for camera in self.cameras]
-        content: dict[str, Any] = {"camera_model": self.cameras[0].model}
-        if len(lenses) == 1:
-            content |= lenses[0]
-        else:
-            frames = [[{**each, **lens} for each in part] for part, lens in zip(frames, lenses, strict=True)]
-        content |= self._split_names(np.concatenate(splits))
-        if self._options.points:
-            self._job.save("seed", self._seed(), recording=self._name)
-            content["ply_file_path"] = "seed.ply"
-        self._job.save("transforms", {**content, "frames": [*chain(*frames)]}, recording=self._name)
 
-    def _split_names(self, splits: np.ndarray) -> dict[str, list[str]]:
-        """The lists of the splits. nerfstudio wants all three or none: then it chooses by itself."""
-        names = [name for camera in self.cameras for name in camera.names()]
-        pairs = list(zip(names, splits.tolist(), strict=True))
-        listed = {split: [name for name, at in pairs if at == code] for code, split in enumerate(SPLITS)}
-        validation, test = listed["validation"] or listed["test"], listed["test"] or listed["validation"]
-        if not listed["train"] or not test:
-            return {}
-        return dict(zip(_LISTS, (listed["train"], validation, test), strict=True))
+def _split_names(names: list[str], splits: np.ndarray) -> dict[str, list[str]]:
+    """The lists of the splits. nerfstudio wants all three or none: then it chooses by itself."""
+    pairs = list(zip(names, splits.tolist(), strict=True))
+    train, validation, test = ([name for name, at in pairs if at == code] for code in range(len(SPLITS)))
+    if not train or not (validation or test):
+        return {}
+    return dict(zip(_LISTS, (train, validation or test, test or validation), strict=True))
 
-    def _seed(self) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
-        """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
-        xyz, fields = read_map(self._recording.path)
-        step = max(1, -(-len(xyz) // self._options.points))
-        xyz = xyz[::step]
-        brightness = fields.get("intensity", fields.get("rfl"))
-        grey = np.full(len(xyz), 128, "u1")
-        if brightness is not None and len(xyz):
-            values = brightness[::step].astype("f8")
-            grey = np.clip(255 * values / max(float(np.percentile(values, 99)), 1e-6), 0, 255).astype("u1")
-        return xyz, "world of _odom, front-left-up, m", {"red": grey, "green": grey, "blue": grey}
+
+def _seed(recording: Recording, points: int) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
+    """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
+    xyz, fields = read_map(recording.path)
+    step = max(1, -(-len(xyz) // points))
+    xyz = xyz[::step]
+    brightness = fields.get("intensity", fields.get("rfl"))
+    grey = np.full(len(xyz), 128, "u1")
+    if brightness is not None and len(xyz):
+        values = brightness[::step].astype("f8")
+        grey = np.clip(255 * values / max(float(np.percentile(values, 99)), 1e-6), 0, 255).astype("u1")
+    return xyz, "world of _odom, front-left-up, m", {"red": grey, "green": grey, "blue": grey}
 
 
 def describe(folder: Path) -> dict[str, object]:

@@ -88,7 +88,6 @@ LAYOUT = Layout(
 def write(job: ExportJob) -> None:
     """Write the files of one recording to the folder itself, of several to a folder each."""
     for recording in job.recordings:
-        name = recording.name if len(job.recordings) > 1 else None
         for type, state in _POSES.items():
             for view in recording.each(type) if type != "lidar" else [recording]:  # `_odom` is of the main lidar
                 sensor = view.called(type)
@@ -97,17 +96,17 @@ def write(job: ExportJob) -> None:
                 elif view.has(f"{type}/{TS}"):
                     view.require(f"{state}/pos", "roverp")
                     source = view.called(state)
-                    job.part(f"{recording.name} {sensor}", partial(_write_pose, job, recording, sensor, source, name))
-        job.part(f"{recording.name} trajectory", partial(_write_trajectory, job, recording, name))
-        job.part(f"{recording.name} fusion", partial(_write_indices, job, recording, name))
+                    job.part(f"{recording.name} {sensor}", partial(_write_pose, job, recording, sensor, source))
+        job.part(f"{recording.name} trajectory", partial(_write_trajectory, job, recording))
+        job.part(f"{recording.name} fusion", partial(_write_indices, job, recording))
         for view in recording.each("camera"):
-            labels, target = view.folder(_LABELS), job.folder / (name or "") / f"_{view.called('camera')}"
+            labels, target = view.folder(_LABELS), job.folder / (job.key(recording) or "") / f"_{view.called('camera')}"
             if (labels / META).exists():
                 part = f"{recording.name} labels{'' if view is recording else ' ' + labels.name}"
                 job.part(part, partial(_write_labels, labels, target, job.options))
 
 
-def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str, name: str | None) -> list[Path]:
+def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str) -> list[Path]:
     state = whole_sensor(recording.path / source, *_STATE)
     raw = Sensor(recording.path / sensor).recorded_times()
     if not np.array_equal(raw[: len(state[TS])], state[TS]):
@@ -119,10 +118,10 @@ def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str, 
     mask[: len(known)] = known
     arrays = {each: state[each][known].astype("f8") for each in _STATE}
     content = {"t": state[TS][known], **arrays, "mask": mask, **_UNSMOOTHED}
-    return [job.save("poses", content, recording=name, sensor=sensor)]
+    return [job.save("poses", content, recording=job.key(recording), sensor=sensor)]
 
 
-def _write_trajectory(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
+def _write_trajectory(job: ExportJob, recording: Recording) -> list[Path]:
     ts, poses, valid = read_sensor_poses(recording.path / "_odom")
     good = valid & poses.finite
     if not good.any():
@@ -130,10 +129,10 @@ def _write_trajectory(job: ExportJob, recording: Recording, name: str | None) ->
     stamps = np.round(ts[good] * 1e9).astype("i8")
     columns = np.column_stack([poses.pos[good], from_matrix(poses.rot[good]).as_quat()]).T
     content = {_STAMP: stamps, **dict(zip((*_TRANSLATION, *_ROTATION), columns, strict=True))}
-    return [job.save("trajectory", content, recording=name)]
+    return [job.save("trajectory", content, recording=job.key(recording))]
 
 
-def _write_indices(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
+def _write_indices(job: ExportJob, recording: Recording) -> list[Path]:
     """The rows of `_sync` in which every sensor has a sample; the reader has no number for none."""
     sync = Sensor(recording.path / "_sync")
     sensors = [each for type in _MATCHED for each in recording.rig.of(type) if each in sync.specs]
@@ -141,7 +140,7 @@ def _write_indices(job: ExportJob, recording: Recording, name: str | None) -> li
     matched = np.stack([sync.channel(each).read_whole(count) for each in sensors], axis=1)
     matched = matched[(matched >= 0).all(1) & sync.valid(count).astype(bool)]
     content = {"indices": matched.astype("u4"), "sensors": np.array(sensors)}
-    return [job.save("indices", content, recording=name)]
+    return [job.save("indices", content, recording=job.key(recording))]
 
 
 def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Path]:
