@@ -68,56 +68,53 @@ def _write_points(
     if options.sensor == MAP:
         write(out, read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
         return
-    sweeps = _Sweeps(_lidar(trace, options.sensor))
+    sensor = Sensor(_lidar(trace, options.sensor))
+    valid, read = _sweeps(sensor)
     _, *others = (view.called("lidar") for view in Recording.of(trace).each("lidar"))
     if others and not options.sensor:
-        print(f"{trace}: {sweeps.path.name} is written; for {', '.join(others)} give --sensor", file=sys.stderr)
-    chosen = np.flatnonzero(sweeps.valid)
+        print(f"{trace}: {sensor.name} is written; for {', '.join(others)} give --sensor", file=sys.stderr)
+    chosen = np.flatnonzero(valid)
     chosen = chosen[chosen % options.every == 0]
     if not len(chosen):
-        raise FormatError(f"{sweeps.path}: none of its {len(sweeps.valid)} sweeps can be exported: valid is 0")
+        raise FormatError(f"{sensor.path}: none of its {len(valid)} sweeps can be exported: valid is 0")
     out.mkdir()
 
     def write_sweep(number: int) -> None:
-        comment = f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}"
-        write(out / f"{number:06d}{suffix}", sweeps.read(number), comment)
+        comment = f"sensor frame, front-left-up, m; {sensor.name} sample {number}"
+        write(out / f"{number:06d}{suffix}", read(number), comment)
 
     first = int(chosen[0])
-    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: sweeps.read(first))], options.threads)
+    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: read(first))], options.threads)
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass
 
 
-class _Sweeps:
-    """Sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel.
+def _sweeps(sensor: Sensor) -> tuple[np.ndarray, Callable[[int], Points]]:
+    """The sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel.
 
-    Attributes:
-        path: of the sensor.
-        valid: u1 (N,), of its sweeps.
+    Returns:
+        Which sweeps are valid, u1 (N,), and a function that gives the returns of a sweep by its number.
     """
+    specs, project = sensor.specs, None
+    names: list[str]
+    if "rng" in specs:
+        project = range_projector(sensor.path)
+        names = [name for name in ("rfl", "nir") if name in specs]
+    elif "xyz" in specs and len(specs["xyz"].shape) in (2, 3) and specs["xyz"].shape[-1] == 3:
+        names = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:-1]]
+    else:
+        raise FormatError(f"{sensor.path}: holds no points: it has no channel xyz of [beam, column, 3] or [point, 3]")
+    places = "rng" if project else "xyz"
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._sensor = path, Sensor(path)
-        specs = self._sensor.specs
-        self._project = range_projector(path) if "rng" in specs else None
-        self._points = "rng" if self._project else "xyz"
-        self._fields: list[str]
-        if self._project:
-            self._fields = [name for name in ("rfl", "nir") if name in specs]
-        elif "xyz" in specs and len(specs["xyz"].shape) in (2, 3) and specs["xyz"].shape[-1] == 3:
-            self._fields = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:-1]]
-        else:
-            raise FormatError(f"{path}: holds no points: it has no channel xyz of [beam, column, 3] or [point, 3]")
-        self.valid = self._sensor.valid(self._sensor.length(channels=(self._points, *self._fields)))
-
-    def read(self, number: int) -> Points:
-        """The returns of a sweep."""
-        stored = self._sensor.channel(self._points).sample(number)
-        xyz = self._project(stored) if self._project else stored
+    def read(number: int) -> Points:
+        stored = sensor.channel(places).sample(number)
+        xyz = project(stored) if project else stored
         is_return = np.isfinite(xyz).all(-1)
-        fields = {name: self._sensor.channel(name).sample(number)[is_return] for name in self._fields}
+        fields = {name: sensor.channel(name).sample(number)[is_return] for name in names}
         return xyz[is_return], {_FIELD_NAMES.get(name, name): values for name, values in fields.items()}
+
+    return sensor.valid(sensor.length(channels=(places, *names))), read
 
 
 def _lidar(trace: Path, name: str | None) -> Path:
