@@ -77,10 +77,7 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
     Raises:
         FormatError: `by: place`, and a recording has no positions.
     """
-    first: dict[str, float] = {}
-    for course in courses:
-        if len(course.ts):
-            first.setdefault(course.name, course.ts[0])
+    first = {course.name: course.ts[0] for course in reversed(courses) if len(course.ts)}
     begins = [first.get(course.name, 0.0) for course in courses]
     blocks = [_blocks(course, begin, options) for course, begin in zip(courses, begins, strict=True)]
     chosen = _choose(courses, blocks, options)
