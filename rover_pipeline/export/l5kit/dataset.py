@@ -121,9 +121,6 @@ def host_name(recording: str) -> str:
     return f"{recording[:11]}-{hashlib.blake2b(recording.encode(), digest_size=2).hexdigest()}"
 
 
-# The files of a dataset, and the rules that their readers rely on.
-
-
 # One-dimensional arrays of records as zarr, version 2, stores them in a folder: `.zarray`, and a file for each chunk.
 #
 # zarr 3 can neither write nor read records that hold arrays, and older versions of it need an older NumPy, so the few
@@ -149,27 +146,23 @@ class ArrayWriter:
     def __init__(self, folder: Path, dtype: np.dtype, chunk: int) -> None:
         folder.mkdir()
         self.count = 0
-        self._folder, self._chunk = folder, np.zeros(chunk, dtype)
+        self._folder, self._size, self._left = folder, chunk, np.empty(0, dtype)
 
     def append(self, records: np.ndarray) -> None:
         """Add records, (N,)."""
-        size = len(self._chunk)
-        while len(records):
-            begin = self.count % size
-            part, records = records[: size - begin], records[size - begin :]
-            self._chunk[begin : begin + len(part)] = part
-            self.count += len(part)
-            if self.count % size == 0:
-                self._flush()
+        self.count += len(records)
+        self._left = np.concatenate([self._left, records])
+        while len(self._left) >= self._size:
+            self._write_chunk()
 
     def close(self) -> None:
         """Write what is left, and the description."""
-        if self.count % len(self._chunk):
-            self._flush()
+        if len(self._left):
+            self._write_chunk()
         description = {
-            "chunks": [len(self._chunk)],
+            "chunks": [self._size],
             "compressor": _COMPRESSOR,
-            "dtype": _describe(self._chunk.dtype),
+            "dtype": _describe(self._left.dtype),
             "fill_value": None,
             "filters": None,
             "order": "C",
@@ -179,14 +172,16 @@ class ArrayWriter:
         text = json.dumps(description, indent=4, sort_keys=True)
         (self._folder / ".zarray").write_text(text, encoding="utf-8")
 
-    def _flush(self) -> None:
-        """Write the chunk. Every chunk is stored at its full length, the last one with zeros at its end."""
-        number = (self.count - 1) // len(self._chunk)
+    def _write_chunk(self) -> None:
+        """Every chunk is stored at its full length, the last one with zeros at its end."""
+        number = (self.count - len(self._left)) // self._size
+        chunk = np.zeros(self._size, self._left.dtype)
+        part, self._left = self._left[: self._size], self._left[self._size :]
+        chunk[: len(part)] = part
         # Blosc shuffles bytes by the size of an item, which it takes from the type, if that is no structure.
-        items = self._chunk.view(f"V{self._chunk.dtype.itemsize}")
+        items = chunk.view(f"V{chunk.dtype.itemsize}")
         data = imagecodecs.blosc_encode(items, level=5, compressor="lz4", shuffle=1, numthreads=1)  # type: ignore[arg-type]
         (self._folder / str(number)).write_bytes(data)
-        self._chunk[:] = np.zeros((), self._chunk.dtype)
 
 
 def read_array(folder: Path, dtype: np.dtype) -> Iterator[np.ndarray]:
