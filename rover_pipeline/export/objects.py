@@ -143,17 +143,11 @@ def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     Args:
         pose: of the camera in the world, front-left-up, (3, 3) and (3,).
     """
-    out = np.full((len(boxes.centre), 4), np.nan)
     seen = matmul(corners(boxes, TUNING.edge_points) - pose.pos, pose.rot)
     ahead = np.where(seen[..., 0] > TUNING.min_depth_m, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)
-    for number in range(len(out)):
-        known = np.isfinite(column[number]) & np.isfinite(row[number])
-        if not known.any():
-            continue
-        points = np.stack([column[number], row[number]], -1)[known]
-        # (0, 0) is the middle of the first pixel, half a pixel away from the corner of the picture.
-        low, high = (np.clip(each + 0.5, 0, (lens.width, lens.height)) for each in (points.min(0), points.max(0)))
-        if (high - low >= 1).all():
-            out[number] = *low, *high
-    return out
+    points, known = np.stack([column, row], -1), (np.isfinite(column) & np.isfinite(row))[..., None]
+    low, high = np.where(known, points, np.inf).min(1), np.where(known, points, -np.inf).max(1)
+    # (0, 0) is the middle of the first pixel, half a pixel away from the corner of the picture.
+    low, high = (np.clip(each + 0.5, 0, (lens.width, lens.height)) for each in (low, high))
+    return np.where((high - low >= 1).all(1)[:, None], np.concatenate([low, high], 1), np.nan)
