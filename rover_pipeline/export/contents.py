@@ -17,8 +17,8 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json
 
-#: Bytes of a file that is read whole: a sweep has some megabytes, the poses of ten hours as text 60. Schedule.
-_MAX_BYTES = 1 << 30
+#: Bytes of a file that may be read whole: a sweep has some megabytes, the poses of ten hours as text 60. Schedule.
+MAX_BYTES = 1 << 27
 
 
 class Content:
@@ -34,7 +34,7 @@ class Content:
 
     def read(self, path: Path) -> Any:
         """What a file holds. Raises ValueError, OSError, FormatError."""
-        return self.decode(read_bounded(path, _MAX_BYTES, "any file of a dataset"))
+        return self.decode(read_bounded(path, MAX_BYTES, "any file of a dataset"))
 
 
 class Records(Content):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.draw.formatting import count
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, one_line, printable
+from rover_pipeline.export.contents import MAX_BYTES
 from rover_pipeline.export.layout import Layout
 from rover_pipeline.export.output import known_states, merged_provenance, tree_state
 from rover_pipeline.format.files import regular_size
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
 # Exported datasets read back: which format a folder has, what it holds, and whether it follows its format's rules.
 
-#: Bytes of a file that parsers may read whole. Ten hours of poses as text have 60 MB. Others are read by parts.
-#: Schedule.
-_MAX_BYTES, _ANY_SIZE = 1 << 27, (".zip", ".arrow")
+#: Endings of files that are read by parts.
+_ANY_SIZE = (".zip", ".arrow")
 
 
 def recognise(folder: Path) -> DatasetFormat | None:
@@ -139,9 +139,9 @@ def _require_readable(folder: Path) -> None:
                 size = regular_size(path)
             except OSError as error:
                 raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
-            if size > _MAX_BYTES and path.suffix not in _ANY_SIZE:
+            if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
                 raise FormatError(
-                    f"{path}: has {size:,} bytes, more than the {_MAX_BYTES:,} of any such file; export it again"
+                    f"{path}: has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
                 )
 
 

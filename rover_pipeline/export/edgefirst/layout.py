@@ -24,7 +24,7 @@ from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
 from rover_pipeline.export.tuning import TUNING
-from rover_pipeline.format.files import opened_file, regular_size
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.lookup import optional
 
 # Files of EdgeFirst samples, as bytes, and the Arrow table: a row for each box, and one for a sample without any.
@@ -162,7 +162,6 @@ class _Table(Content):
 
     def read(self, path: Path) -> Any:
         pa = arrow()
-        regular_size(path)
         try:
             with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
                 return pa.ipc.open_file(file).read_all()
