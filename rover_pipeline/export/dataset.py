@@ -259,11 +259,7 @@ def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:
 
 
 def find_recordings(entries: Sequence[str], output_root: Path | None = None) -> tuple[Recording, ...]:
-    """The recordings that entries stand for, with names that follow from their paths.
-
-    Raises:
-        FormatError: there are none, or two have the same name.
-    """
+    """The recordings that entries stand for. Raises as `named_recordings`, which names them."""
     found = []
     for name, (source, place) in named_recordings(entries, output_root).items():
         if output_root is not None and place != source:

@@ -94,14 +94,14 @@ LAYOUT = Layout(
 def write(job: ExportJob) -> None:
     """Write a sequence for each recording."""
     options: KittiOptions = job.options
-    sequences, courses = [], []
-    for number, recording in enumerate(job.recordings):
+    courses = []
+    sequences = [f"{number:02d}" for number in range(len(job.recordings))]
+    for sequence, recording in zip(sequences, job.recordings, strict=True):
         sweeps = PosedSweeps(recording)
         chosen = sweeps.good[sweeps.good % options.every == 0]
         if not len(chosen):
             raise FormatError(f"{recording.path}: no sweep is left by every: {options.every}; take a smaller one")
-        _write_sequence(job, recording, f"{number:02d}", sweeps, chosen)
-        sequences.append(f"{number:02d}")
+        _write_sequence(job, recording, sequence, sweeps, chosen)
         courses.append(Course(recording.name, sweeps.ts[chosen], sweeps.poses.pos[chosen]))
     names = [each.name for each in job.recordings]
     job.save("recordings", (f"{sequence} {name}" for sequence, name in zip(sequences, names, strict=True)))

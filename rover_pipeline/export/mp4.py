@@ -77,13 +77,8 @@ _TIMED_CHANNELS = (
 _PAST_S = 10.0
 
 
-class _Area(NamedTuple):
-    """The area of a panel, pixels."""
-
-    left: int
-    top: int
-    width: int
-    height: int
+#: The area of a panel: left, top, width and height, pixels.
+_Area = tuple[int, int, int, int]
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
@@ -134,8 +129,8 @@ class Picture:
                 self._panels[name] = power_panel(view, product)
         others = [name for name, panel in self._panels.items() if panel.shows]
         cameras = dict(_panels_of(recording, "camera", "camera"))
-        area = arrange([*cameras, *others])["camera"]  # pictures are decoded no larger than this
-        self._panels |= {name: camera_panel(view, area.width, area.height) for name, view in cameras.items()}
+        *_, width, height = arrange([*cameras, *others])["camera"]  # pictures are decoded no larger than this
+        self._panels |= {name: camera_panel(view, width, height) for name, view in cameras.items()}
         self.areas = arrange([name for name, panel in self._panels.items() if panel.shows])
 
     def __call__(self, time: float) -> np.ndarray:
@@ -147,8 +142,8 @@ class Picture:
             panel[-1:], panel[:, -1:] = GROUND, GROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        first = next(iter(self.areas.values()))
-        corner = picture[first.top + first.height - 28 : first.top + first.height, : first.width]
+        _, top, width, height = next(iter(self.areas.values()))
+        corner = picture[top + height - 28 : top + height, :width]
         draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
         return picture
 
@@ -176,7 +171,7 @@ def arrange(shown: Sequence[str]) -> dict[str, _Area]:
         left, total = 0, sum(row.values())
         for name, width in row.items():
             wide = WIDTH - left if name == [*row][-1] else 2 * round(WIDTH * width / total / 2)
-            areas[name] = _Area(left, top, wide, height)
+            areas[name] = left, top, wide, height
             left += wide
         top += height
     return areas
@@ -237,7 +232,7 @@ def _latest_sample_panel(
     return Panel(panel, samples is not None and len(samples) > 0)
 
 
-def camera_panel(trace: Path | Recording, width: int, height: int) -> Panel:
+def camera_panel(trace: Recording, width: int, height: int) -> Panel:
     """The camera's picture, decoded no larger than a panel of this size needs."""
     video = find_samples(trace, "camera", "video.avi")
     if video is not None:
@@ -245,9 +240,9 @@ def camera_panel(trace: Path | Recording, width: int, height: int) -> Panel:
     return _latest_sample_panel("camera", video, lambda sample, width, height: fit(sample["video.avi"], width, height))
 
 
-def range_image_panel(trace: Path | Recording) -> Panel:
+def range_image_panel(trace: Recording) -> Panel:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
-    metadata = read_optional(Recording.of(trace).file("lidar/lidar.json"))
+    metadata = read_optional(trace.file("lidar/lidar.json"))
     if metadata is not None and is_points(metadata):
         return _points_panel(trace)
     info = sensor_info(metadata) if metadata is not None else None
@@ -265,7 +260,7 @@ def range_image_panel(trace: Path | Recording) -> Panel:
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def _points_panel(trace: Path | Recording) -> Panel:
+def _points_panel(trace: Recording) -> Panel:
     """The same of a lidar that is points, in pixels that hold about one point each."""
     samples = find_samples(trace, "lidar", "xyz", "count")
     clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
@@ -297,7 +292,7 @@ def power_panel(trace: Recording, product: str) -> Panel:
     return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
 
-def birds_eye_panel(trace: Path | Recording, max_range: float | None = None) -> Panel:
+def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel:
     """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far.
 
     Args:
@@ -305,8 +300,7 @@ def birds_eye_panel(trace: Path | Recording, max_range: float | None = None) -> 
     """
     sweeps = find_sweeps(trace)
     edge = max_range or _typical_range(sweeps)
-    views = Recording.of(trace).each("radar")
-    radars = [(found, view.mount("radar")) for view in views if (found := find_radar_points(view))]
+    radars = [(found, view.mount("radar")) for view in trace.each("radar") if (found := find_radar_points(view))]
     recent_positions = _recent_positions(trace)
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
@@ -342,7 +336,7 @@ def _typical_range(sweeps: Sweeps | None) -> float:
     return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
 
 
-def _recent_positions(trace: Path | Recording) -> Callable[[float], np.ndarray]:
+def _recent_positions(trace: Recording) -> Callable[[float], np.ndarray]:
     """A function that gives the positions of the last seconds before a time, in the lidar frame then, f8 (N, 3)."""
     odom = find_samples(trace, "_odom", "pos", "rot")
     if odom is None or not len(odom):

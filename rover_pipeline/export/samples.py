@@ -73,12 +73,11 @@ class Samples:
         return at if at >= 0 and time - self.ts[at] <= max_age else None
 
 
-def find_samples(trace: Path | Recording, sensor: str, *channels: str) -> Samples | None:
+def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples | None:
     """Samples of some channels of a sensor, which is named by types as in `Recording`.
 
-    None when the trace does not have all of these channels.
+    None when the recording does not have all of these channels.
     """
-    recording = Recording.of(trace)
     folder = recording.folder(sensor)
     if not (folder / META).exists() or is_empty(folder):
         return None
@@ -95,10 +94,10 @@ def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]
             yield sample
 
 
-def find_radar_points(trace: Path | Recording) -> Samples | None:
+def find_radar_points(recording: Recording) -> Samples | None:
     """The radar's points: `_radar_points`, or those that a radar itself sends; None when there are none."""
     channels = ("xyz", "doppler", "count")
-    return find_samples(trace, "_radar_points", *channels) or find_samples(trace, "radar", *channels)
+    return find_samples(recording, "_radar_points", *channels) or find_samples(recording, "radar", *channels)
 
 
 class Sweeps:
@@ -126,9 +125,8 @@ class Sweeps:
         return points[np.isfinite(points).all(axis=1)]
 
 
-def find_sweeps(trace: Path | Recording) -> Sweeps | None:
-    """The lidar's points; None when the trace has neither points nor ranges with a `lidar.json`."""
-    recording = Recording.of(trace)
+def find_sweeps(recording: Recording) -> Sweeps | None:
+    """The lidar's points; None when the recording has neither points nor ranges with a `lidar.json`."""
     if (points := find_samples(recording, "_lidar_points", "xyz")) is not None:
         return Sweeps(points, lambda sample: sample["xyz"])
     ranges = find_samples(recording, "lidar", "rng")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,12 +46,11 @@ class RawSweeps:
         FormatError: the lidar has neither ranges nor points, or `_odom` is of another one.
     """
 
-    def __init__(self, trace: Path | Recording, intensity: bool = True) -> None:
+    def __init__(self, recording: Recording, intensity: bool = True) -> None:
         """
         Args:
             intensity: whether the sweeps have it; a damaged one is none then.
         """
-        recording = Recording.of(trace)
         self._lidar, self._metadata = Sensor(recording.folder("lidar")), read_text(recording.file("lidar/lidar.json"))
         self._odom = recording.path / "_odom"
         self.options = clock_options(recording.path)
@@ -100,8 +98,8 @@ class PosedSweeps(RawSweeps):
         FormatError: no sweep has a valid pose, or as `RawSweeps`.
     """
 
-    def __init__(self, trace: Path | Recording) -> None:
-        super().__init__(trace)
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording)
         self.poses = Poses(self.odometry["rot"], self.odometry["pos"])
         self.good = self.known(self.poses.finite & self.odometry["valid"].astype(bool))
 

@@ -17,6 +17,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.nerfstudio import describe
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.mapping.ply import ply
@@ -34,7 +35,7 @@ def trace(drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(drive, path)
     for step in ("_lidar_image", "_camera_pose", "_camera_depth"):
         run_step(find_step(step), path, step, Request())
-    sweeps, points, brightness = PosedSweeps(path), [], []
+    sweeps, points, brightness = PosedSweeps(Recording.of(path)), [], []
     for at in (2, 8, 14, 20):
         sweep = sweeps.read(at)
         points.append(sweep.xyz @ sweeps.poses.rot[at].T + sweeps.poses.pos[at])

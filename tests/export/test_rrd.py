@@ -18,6 +18,7 @@ import simplejpeg
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rrd import write
 from rover_pipeline.export.samples import find_sweeps
 from rover_pipeline.format.sensor import Sensor
@@ -130,7 +131,7 @@ def test_values_are_those_of_the_trace(trace: Path, tmp_path: Path) -> None:
     ]
     assert blobs == [video.jpeg(int(i)) for i in valid_samples("camera")]
 
-    sweeps = find_sweeps(trace)
+    sweeps = find_sweeps(Recording.of(trace))
     assert sweeps is not None
     points = [np.array(row[1]) for row in rows(entities["world/lidar/points"], "Points3D:positions")]
     for at, cloud in enumerate(points):

@@ -24,8 +24,8 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
-from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.sensor import Sensor as Folder
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
@@ -77,13 +77,12 @@ class Ground:
     """
 
     def __init__(
-        self, trace: Path | Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
+        self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
     ) -> None:
         """
         Args:
             radars: layer of power -> the recording as the radar of it sees it.
         """
-        recording = Recording.of(trace)
         path, self._options = recording.path, options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
@@ -118,17 +117,8 @@ class Ground:
         band = np.array([0.0, options.z_min, options.z_max]) - self.floor.height
         grid = LocalGrid(extent, band)
 
-        def points(number: int) -> tuple[np.ndarray, np.ndarray] | None:
-            try:
-                sweep = self._sweeps.places(number)
-            except SampleError:
-                return None
-            cloud = placed(sweep, poses[number], self._map.min_range, self._map.max_range)
-            return cloud, self._sweeps.reader.sectors(sweep)
-
-        for number, found in zip(
-            poses, ordered_map(points, list(poses), threads=threads, held=2 * threads), strict=True
-        ):
+        clouds = ordered_map(lambda at: self._points(at, poses[at]), list(poses), threads=threads, held=2 * threads)
+        for number, found in zip(poses, clouds, strict=True):
             if found is not None:
                 grid.add(found[0], poses[number].pos, found[1])
         counts = grid.counts(extent)
@@ -160,13 +150,18 @@ class Ground:
         sweeps = []
         for number in spread_sweeps(self.numbers):
             poses = motion.columns(number, self._sweeps.reader.columns)
-            try:
-                sweep = self._sweeps.places(number)
-            except SampleError:
-                continue
-            points = placed(sweep, poses, self._map.min_range, self._map.max_range)
-            sweeps.append((points - poses.pos).reshape(-1, 3))
+            if (found := self._points(number, poses)) is not None:
+                sweeps.append((found[0] - poses.pos).reshape(-1, 3))
         return find_floor(sweeps)
+
+    def _points(self, number: int, poses: Poses) -> tuple[np.ndarray, np.ndarray] | None:
+        """The points of a sweep, whose columns have some poses, and their sectors; None when it cannot be decoded."""
+        try:
+            sweep = self._sweeps.places(number)
+        except SampleError:
+            return None
+        cloud = placed(sweep, poses, self._map.min_range, self._map.max_range)
+        return cloud, self._sweeps.reader.sectors(sweep)
 
 
 class _Radar:
@@ -288,7 +283,6 @@ class _Raster(Content):
     def read(self, path: Path) -> dict[str, Any]:
         rasterio = optional("rasterio", "check of an rslearn dataset", "rslearn")
         try:
-            regular_size(path)
             with rasterio.open(path) as file:
                 return {
                     "values": file.read(),
