@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -186,19 +187,16 @@ class _Radar:
         self._azimuth, self._range = bins
 
     def power(self, extent: Extent, begin: float, end: float) -> np.ndarray:
-        """Mean power of the frames from one time to another, s, as `RadarPower.mean` gives it."""
-        options = self._options
-        mean = windows.RadarPower(
-            extent, self._azimuth, self._range, options.max_range, np.radians(options.max_azimuth_deg)
-        )
-        start, stop = np.searchsorted(self._ts, [begin, end], side="left").tolist()
-        for at in range(start, min(stop + 1, len(self._ts))):
-            if self._valid[at] and self._ts[at] <= end and at % options.every == 0:
-                try:
-                    mean.add(self._sensor.channel("power").sample(at), self._pos[at], self._rot[at])
-                except SampleError:
-                    continue
-        return mean.mean()
+        """Mean power of the frames from one time to another, s, as `radar_power` gives it."""
+        options, frames = self._options, self._frames(begin, end)
+        widest = np.radians(options.max_azimuth_deg)
+        return windows.radar_power(extent, self._azimuth, self._range, frames, options.max_range, widest)
+
+    def _frames(self, begin: float, end: float) -> Iterator[windows.Frame]:
+        for at in np.flatnonzero(self._valid & (self._ts >= begin) & (self._ts <= end)).tolist():
+            if at % self._options.every == 0:
+                with suppress(SampleError):
+                    yield self._sensor.channel("power").sample(at), self._pos[at], self._rot[at]
 
 
 def write(job: ExportJob) -> None:

@@ -6,7 +6,7 @@ right along x and downward against y, so that row 0 has the largest y.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ RASTERS: dict[str, tuple[str, str, float]] = {
     "radar_power": ("power", "float32", -9999.0),
 }
 VECTORS = ("trajectory", "tracks")
+#: A frame of a radar: power, (azimuth, range), dB; its position, f8 (3,), m; and its rotation, f8 (3, 3),
+#: world-from-radar, front-left-up, z up.
+Frame = tuple[np.ndarray, np.ndarray, np.ndarray]
 #: Corners of a box, in halves of its length and width. Layout.
 _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
 
@@ -222,7 +225,9 @@ def height(counts: CellCounts, extent: Extent, top: float) -> np.ndarray:
     return metres
 
 
-class RadarPower:
+def radar_power(
+    extent: Extent, azimuth: np.ndarray, range_m: np.ndarray, frames: Iterable[Frame], max_range: float, widest: float
+) -> np.ndarray:
     """Mean power of the radar's frames in each cell of the ground.
 
     The radar does not know from which elevation power comes. It is drawn where it would come from at its own height.
@@ -230,51 +235,37 @@ class RadarPower:
     Args:
         azimuth: f8 (azimuth,), rad, increasing to the right; range_m: f8 (range,), m, increasing.
         max_range: m.
-        max_azimuth: rad; beams further from ahead are wide and see side lobes.
+        widest: largest azimuth, rad; beams further from ahead are wide and see side lobes.
+
+    Returns:
+        f4 (row, column), dB, row 0 at the smallest y; -9999 where no frame looked.
     """
-
-    def __init__(
-        self, extent: Extent, azimuth: np.ndarray, range_m: np.ndarray, max_range: float, max_azimuth: float
-    ) -> None:
-        self._extent = extent
-        self._azimuth, self._range = _edges(azimuth), _edges(range_m)
-        self._limits = min(max_range, float(range_m[-1])), min(max_azimuth, float(np.abs(azimuth).max()))
-        self._sum, self._count = np.zeros(extent.shape), np.zeros(extent.shape, "u4")
-
-    def add(self, power: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> None:
-        """Add a frame.
-
-        Args:
-            power: (azimuth, range), dB.
-            pos: f8 (3,), m, of the radar; rot: f8 (3, 3), world-from-radar, front-left-up, z up.
-        """
-        reach, widest = self._limits
-        edge = self._extent.edge
-        low = np.floor((pos[:2] - reach) / edge).astype(int) - (self._extent.left, self._extent.bottom)
-        high = np.ceil((pos[:2] + reach) / edge).astype(int) - (self._extent.left, self._extent.bottom)
-        columns = slice(max(0, low[0]), max(0, min(self._extent.width, high[0])))
-        rows = slice(max(0, low[1]), max(0, min(self._extent.height, high[1])))
-        x = (np.arange(columns.start, columns.stop) + self._extent.left + 0.5) * edge - pos[0]
-        y = (np.arange(rows.start, rows.stop) + self._extent.bottom + 0.5) * edge - pos[1]
+    azimuths, ranges, edge = _edges(azimuth), _edges(range_m), extent.edge
+    reach, widest = min(max_range, float(range_m[-1])), min(widest, float(np.abs(azimuth).max()))
+    total, count = np.zeros(extent.shape), np.zeros(extent.shape, "u4")
+    for power, pos, rot in frames:
+        low = np.floor((pos[:2] - reach) / edge).astype(int) - (extent.left, extent.bottom)
+        high = np.ceil((pos[:2] + reach) / edge).astype(int) - (extent.left, extent.bottom)
+        columns = slice(max(0, low[0]), max(0, min(extent.width, high[0])))
+        rows = slice(max(0, low[1]), max(0, min(extent.height, high[1])))
+        x = (np.arange(columns.start, columns.stop) + extent.left + 0.5) * edge - pos[0]
+        y = (np.arange(rows.start, rows.stop) + extent.bottom + 0.5) * edge - pos[1]
         ahead = x * rot[0, 0] + (y * rot[1, 0])[:, None]
         left = x * rot[0, 1] + (y * rot[1, 1])[:, None]
-        azimuth, distance = np.arctan2(-left, ahead), np.hypot(x, y[:, None])
-        seen = (np.abs(azimuth) <= widest) & (distance <= reach) & (distance >= self._range[0])
+        direction, distance = np.arctan2(-left, ahead), np.hypot(x, y[:, None])
+        seen = (np.abs(direction) <= widest) & (distance <= reach) & (distance >= ranges[0])
         bins = (
-            np.clip(np.searchsorted(self._azimuth, azimuth[seen]) - 1, 0, power.shape[0] - 1),
-            np.clip(np.searchsorted(self._range, distance[seen]) - 1, 0, power.shape[1] - 1),
+            np.clip(np.searchsorted(azimuths, direction[seen]) - 1, 0, power.shape[0] - 1),
+            np.clip(np.searchsorted(ranges, distance[seen]) - 1, 0, power.shape[1] - 1),
         )
         linear = 10 ** (power[bins].astype("f8") / 10)
         known = np.isfinite(linear)
-        self._sum[rows, columns][seen] += np.where(known, linear, 0)
-        self._count[rows, columns][seen] += known
-
-    def mean(self) -> np.ndarray:
-        """f4 (row, column), dB, row 0 at the smallest y; -9999 where no frame looked."""
-        decibels = np.full(self._extent.shape, RASTERS["radar_power"][2], "f4")
-        seen = (self._count > 0) & (self._sum > 0)
-        decibels[seen] = 10 * np.log10(self._sum[seen] / self._count[seen])
-        return decibels
+        total[rows, columns][seen] += np.where(known, linear, 0)
+        count[rows, columns][seen] += known
+    decibels = np.full(extent.shape, RASTERS["radar_power"][2], "f4")
+    seen = (count > 0) & (total > 0)
+    decibels[seen] = 10 * np.log10(total[seen] / count[seen])
+    return decibels
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:

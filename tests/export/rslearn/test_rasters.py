@@ -9,7 +9,6 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.rslearn.dataset import cut_slices
 from rover_pipeline.export.rslearn.windows import (
-    RadarPower,
     Tile,
     collection,
     geotiff,
@@ -19,6 +18,7 @@ from rover_pipeline.export.rslearn.windows import (
     metadata,
     occupancy,
     path_feature,
+    radar_power,
     tiles_of,
     track_features,
     window_name,
@@ -96,10 +96,9 @@ def test_power_to_the_right_of_the_radar_is_drawn_to_its_right(heading: float) -
     power = np.full((37, 40), 10.0)
     target = 27  # half a right angle to the right, 2.5 m away
     power[target, 25] = 60.0
-    mean = RadarPower(Extent(-60, -60, 120, 120, 0.1), azimuth, ranges, 3.5, np.radians(60))
     pos, rot = np.array([0.7, -0.4, 1.0]), Rotation.from_euler("z", heading, degrees=True).as_matrix()
-    mean.add(power, pos, rot)
-    grid = mean.mean()
+    extent = Extent(-60, -60, 120, 120, 0.1)
+    grid = radar_power(extent, azimuth, ranges, [(power, pos, rot)], 3.5, np.radians(60))
     row, column = np.argwhere(grid == grid.max()).mean(0)
     found = np.array([column, row]) * 0.1 - 5.95
     angle = np.radians(heading) - azimuth[target]
@@ -107,8 +106,9 @@ def test_power_to_the_right_of_the_radar_is_drawn_to_its_right(heading: float) -
     assert np.hypot(*(found - pos[:2] - 2.5 * np.array([np.cos(angle), np.sin(angle)]))) < 0.1
     behind = pos[:2] - 2 * rot[:2, 0]
     assert grid[int((behind[1] + 6) / 0.1), int((behind[0] + 6) / 0.1)] == UNKNOWN_DB
-    mean.add(power - 300, pos, rot)
-    assert mean.mean().max() == pytest.approx(60 - 10 * np.log10(2), abs=1e-3)
+    frames = [(power, pos, rot), (power - 300, pos, rot)]
+    mean = radar_power(extent, azimuth, ranges, frames, 3.5, np.radians(60))
+    assert mean.max() == pytest.approx(60 - 10 * np.log10(2), abs=1e-3)
 
 
 def test_a_slice_of_time_has_one_split_and_a_gap_ends_it() -> None:
