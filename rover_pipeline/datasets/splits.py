@@ -149,24 +149,16 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
     names = [course.name for course in courses]
     seconds = sum(float(each.seconds.sum()) for at, each in enumerate(blocks) if names.index(names[at]) == at)
     wanted = shares / shares.sum() * seconds
-    first: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = {}
-    for number, (course, each) in enumerate(zip(courses, blocks, strict=True)):
-        for at, key in enumerate(each.keys):
-            first.setdefault((course.name, key), (number, at))
-    order = sorted(  # what only a further sensor has comes last, so that it changes no split of the first
-        (
-            names.index(names[number]) != number,
-            hashlib.blake2b(repr((options.seed, *block)).encode(), digest_size=8).digest(),
-            number,
-            at,
-            block,
-        )
-        for block, (number, at) in first.items()
-    )
+    found: dict[tuple[str, tuple[int, ...]], tuple[bool, bytes, float]] = {}
+    for at, (name, each) in enumerate(zip(names, blocks, strict=True)):
+        for key, lasting in zip(each.keys, each.seconds, strict=True):
+            digest = hashlib.blake2b(repr((options.seed, name, key)).encode(), digest_size=8).digest()
+            # What only a further sensor has comes last, so that it changes no split of the first.
+            found.setdefault((name, key), (names.index(name) != at, digest, lasting))
     split_of: dict[tuple[str, tuple[int, ...]], int] = {}
-    for _, _, number, at, block in order:
+    for block, (*_, lasting) in sorted(found.items(), key=lambda item: item[1][:2]):
         split_of[block] = split = int(np.argmax(wanted))
-        wanted[split] -= blocks[number].seconds[at]
+        wanted[split] -= lasting
     return [
         np.array([split_of[course.name, key] for key in each.keys], "i1")
         for course, each in zip(courses, blocks, strict=True)
