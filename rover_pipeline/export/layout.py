@@ -91,14 +91,8 @@ class Found(NamedTuple):
 Files = dict[str, list[Found]]
 
 
-class Layout:
+class Layout(dict[str, File]):
     """The files of a dataset, by the names of their kinds."""
-
-    def __init__(self, **files: File) -> None:
-        self.files = files
-
-    def __getitem__(self, name: str) -> File:
-        return self.files[name]
 
     def path(self, folder: Path, name: str, **keys: object) -> Path:
         """The path of a file of a dataset. A key that is None is not given."""
@@ -107,12 +101,12 @@ class Layout:
         def without_brackets(match: re.Match[str]) -> str:
             return match[1] if given.keys() >= set(re.findall(r"{(\w+)", match[1])) else ""
 
-        return folder / re.sub(r"\[(.*?)\]", without_brackets, self.files[name].path).format(**given)
+        return folder / re.sub(r"\[(.*?)\]", without_brackets, self[name].path).format(**given)
 
     def find(self, folder: Path) -> Files:
         """All files of each kind, in the order of their paths, with nothing kept of them. A file is of one kind."""
-        patterns = {name: file.pattern(folder.resolve().name) for name, file in self.files.items()}
-        found: Files = {name: [] for name in self.files}
+        patterns = {name: file.pattern(folder.resolve().name) for name, file in self.items()}
+        found: Files = {name: [] for name in self}
         paths = sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
         for path in paths:
             below = path.relative_to(folder).as_posix()
@@ -125,7 +119,7 @@ class Layout:
     def read(self, name: str, path: Path) -> Any:
         """The content of a file of a kind. Raises FormatError."""
         try:
-            return self.files[name].content.read(path)
+            return self[name].content.read(path)
         except (ValueError, OSError) as error:
             text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             raise FormatError(_with_remedy(f"{path}: {text}")) from error
@@ -134,7 +128,7 @@ class Layout:
         """Files of some kinds, with what is kept of each. Raises FormatError for what cannot be read."""
         found = self.find(folder)
         return {
-            name: [each._replace(kept=self.files[name].keep(self.read(name, each.path))) for each in found[name]]
+            name: [each._replace(kept=self[name].keep(self.read(name, each.path))) for each in found[name]]
             for name in names
         }
 
@@ -149,7 +143,7 @@ class Layout:
             relations: gives problems between files, from what is kept of them.
         """
         found = self.find(folder)
-        for name, file in self.files.items():
+        for name, file in self.items():
             if not found[name] and not file.optional:
                 yield _with_remedy(f"{folder}: has no {file.path.replace('{dataset}', folder.resolve().name)}")
             for at, each in enumerate(found[name]):
