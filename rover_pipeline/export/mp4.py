@@ -236,7 +236,8 @@ def camera_panel(trace: Recording, width: int, height: int) -> Panel:
     """The camera's picture, decoded no larger than a panel of this size needs."""
     video = find_samples(trace, "camera", "video.avi")
     if video is not None:
-        video.replace("video.avi", lambda channel: smaller(channel, options=FramesOptions(width=width, height=height)))
+        options = FramesOptions(width=width, height=height)
+        video.channels["video.avi"] = smaller(video.channels["video.avi"], options=options)
     return _latest_sample_panel("camera", video, lambda sample, width, height: fit(sample["video.avi"], width, height))
 
 

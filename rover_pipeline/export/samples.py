@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.draw.formatting import duration
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import Rig, layout_problems
 from rover_pipeline.format.sensor import VALID, Sensor
@@ -32,6 +32,7 @@ class Samples:
         sensor: the sensor that holds them.
         ts: f8 (N,), seconds.
         indices: i8 (N,), of the valid samples among all samples of the sensor.
+        channels: what is read, by name.
         undecodable: number of samples that were read so far and could not be decoded.
     """
 
@@ -45,20 +46,16 @@ class Samples:
         self.indices = np.flatnonzero(sensor.valid(count))
         self.ts = sensor.times(count)[self.indices]
         self.undecodable = 0
-        self._channels = {name: sensor.channel(name) for name in channels}
+        self.channels = {name: sensor.channel(name) for name in channels}
 
     def __len__(self) -> int:
         return len(self.ts)
-
-    def replace(self, name: str, view: Callable[[Channel], Channel]) -> None:
-        """Read a channel through a view of it, such as the same pictures decoded at a smaller size."""
-        self._channels[name] = view(self._channels[name])
 
     def read(self, at: int) -> dict[str, np.ndarray] | None:
         """The channels of valid sample `at`, 0 to N - 1; None when it cannot be decoded."""
         index = int(self.indices[at])
         try:
-            return {name: channel.sample(index) for name, channel in self._channels.items()}
+            return {name: channel.sample(index) for name, channel in self.channels.items()}
         except SampleError:
             self.undecodable += 1
             return None
@@ -100,15 +97,15 @@ def find_radar_points(recording: Recording) -> Samples | None:
     return find_samples(recording, "_radar_points", *channels) or find_samples(recording, "radar", *channels)
 
 
-class Sweeps:
+class Sweeps(NamedTuple):
     """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges.
 
     Attributes:
-        samples: the samples that the points are read from.
+        samples: the samples that the points are read from; to_points: takes one of them.
     """
 
-    def __init__(self, samples: Samples, to_points: Callable[[dict[str, np.ndarray]], np.ndarray]) -> None:
-        self.samples, self._to_points = samples, to_points
+    samples: Samples
+    to_points: Callable[[dict[str, np.ndarray]], np.ndarray]
 
     def points(self, at: int, max_points: int | None = None) -> np.ndarray | None:
         """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded.
@@ -119,7 +116,7 @@ class Sweeps:
         sample = self.samples.read(at)
         if sample is None:
             return None
-        xyz = self._to_points(sample)
+        xyz = self.to_points(sample)
         step = max(1, math.ceil(xyz.size / 3 / max_points)) if max_points else 1
         points = xyz[..., ::step, :].reshape(-1, 3)  # every n-th column, or every n-th of unordered points
         return points[np.isfinite(points).all(axis=1)]

@@ -229,7 +229,7 @@ def test_key_frames_and_poses_of_both_cameras_are_their_own(several: Path, tmp_p
 def test_previews_show_each_sensor_of_a_type(several: Path, tmp_path: Path) -> None:
     areas = Picture(several, START_S).areas
     assert {"camera", "camera camera_left", "range_doppler radar_rear", "range_image lidar_low"} <= set(areas)
-    assert areas["camera"].width == areas["camera camera_left"].width
+    assert areas["camera"][2] == areas["camera camera_left"][2]
     with av.open(str(made("mp4", several, tmp_path / "x.mp4"))) as video:
         assert next(video.decode(video=0)).width == 1280
     shown = {each.split(" ")[0] for each in entities(made("rrd", several, tmp_path / "x.rrd"))}
