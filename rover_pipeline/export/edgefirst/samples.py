@@ -200,11 +200,7 @@ def write(job: ExportJob) -> None:
 
 
 def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) -> tuple[list[str], list[str]]:
-    """The files that sensors of the recording's kinds give, and notes about the others.
-
-    Raises:
-        FormatError: a sensor of the right kind lacks a channel.
-    """
+    """The files that sensors of the recording's kinds give, and notes about the others."""
     left: dict[str, str] = {}
     if has_points:
         left |= dict.fromkeys(("lidar.png", "lidar.jpeg"), "the lidar is points and has no range image (lidar/rng)")

@@ -26,6 +26,7 @@ from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.kinematics.rotation import from_matrix
+from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation.rig import whole_sensor
 
 # What an item holds: the picture of a key frame, as bytes of a file, and the texts of its annotations.
@@ -207,9 +208,6 @@ class _Source:
     Attributes:
         sensor: the name of the payload's sensor; samples: its valid ones.
         keys: i8 (key,), of its valid samples.
-
-    Raises:
-        FormatError: the sensor is not there, or holds no pictures.
     """
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
@@ -331,7 +329,5 @@ def _measures(recording: Recording) -> Iterator[tuple[str, np.ndarray, np.ndarra
 
 def _nearest(ts: np.ndarray, time: float, tolerance: float) -> int | None:
     """Number of the time that is nearest to another; None when they are further apart than the tolerance, s."""
-    right = int(np.searchsorted(ts, time))
-    near = [at for at in (right - 1, right) if 0 <= at < len(ts)]
-    best = min(near, key=lambda at: abs(ts[at] - time), default=None)
-    return best if best is not None and abs(ts[best] - time) <= tolerance else None
+    at = int(nearest_samples(ts, np.array([time]))[0]) if len(ts) else -1
+    return at if at >= 0 and abs(ts[at] - time) <= tolerance else None
