@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.datasets.options import L5kitOptions
+from rover_pipeline.datasets.splits import NO_SPLIT
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
@@ -113,17 +114,13 @@ def cut_scenes(
         max_frames: longer ones are cut; None = they are not.
     """
     states, known = trajectory.at(times / 1e9)
-    used = known & (splits >= 0)
-    begins = np.flatnonzero(used & ~(np.r_[False, used[:-1]] & (splits == np.r_[splits[:1], splits[:-1]])))
-    scenes = []
-    for begin in begins.tolist():
-        same = used[begin:] & (splits[begin:] == splits[begin])
-        end = begin + (len(same) if same.all() else int(np.argmin(same)))
-        for first in range(begin, end, max_frames or len(times)):
-            last = min(end, first + (max_frames or len(times)))
-            if last - first >= min_frames:
-                part = slice(first, last)
-                scenes.append(Scene(times[part], states.pos[part], states.rot[part], int(splits[begin])))
+    split_of = np.where(known, splits, NO_SPLIT)
+    limit, scenes = max_frames or len(times), []
+    for stretch in np.split(np.arange(len(times)), np.flatnonzero(np.diff(split_of)) + 1):
+        for first in range(0, len(stretch), limit):
+            part = stretch[first : first + limit]
+            if len(part) >= min_frames and split_of[part[0]] >= 0:
+                scenes.append(Scene(times[part], states.pos[part], states.rot[part], int(split_of[part[0]])))
     return scenes
 
 
