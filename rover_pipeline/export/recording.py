@@ -101,16 +101,13 @@ class Recording:
             return
         sensor, _, channel = self._names.reference(reference).partition("/")
         if not sensor.startswith("_"):
-            missing = f"needs the raw sensor channel {sensor}/{channel}, which it lacks"
-            raise FormatError(f"{self.path}: export {format} {missing}")
-        if unfit := self.unfit(reference):  # it can never be made of this recording
-            raise FormatError(
-                f"{self.path}: export {format} needs {sensor} ({channel}), which cannot be made: the recording {unfit}"
-            )
-        raise FormatError(
-            f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
-            f"{run_command(self.path, [sensor])}"
-        )
+            what = f"the raw sensor channel {sensor}/{channel}, which it lacks"
+        elif unfit := self.unfit(reference):
+            what = f"{sensor} ({channel}), which cannot be made: the recording {unfit}"
+        else:
+            mend = run_command(self.path, [sensor])
+            what = f"the virtual sensor {sensor} ({channel}), which is not there; make it: {mend}"
+        raise FormatError(f"{self.path}: export {format} needs {what}")
 
     def unfit(self, reference: str) -> str:
         """Why the virtual sensor of a reference can never be made of this recording; "" where it can."""

@@ -97,7 +97,6 @@ class Ground:
         self.pos = self._motion.trajectory.states.pos
         self._radars = {name: _Radar(view, self._up, options) for name, view in (radars or {}).items()}
         self._objects = ObjectReader(path) if options.objects else None
-        self._object_ts = None
         if self._objects is not None:
             self._object_ts = lidar_clock(path, self._objects.ts, read_trajectory(path))
 
@@ -138,7 +137,7 @@ class Ground:
 
     def objects(self, part: Slice) -> Objects | None:
         """The objects during a slice, z up, at times without jitter; None where they are not asked for."""
-        if self._objects is None or self._object_ts is None:
+        if self._objects is None:
             return None
         start, stop = np.searchsorted(self._objects.ts, self.ts[part.numbers[[0, -1]]]).tolist()
         found = self._objects.read(start, stop + 1 if stop < len(self._objects.ts) else stop, self._object_ts)
