@@ -115,7 +115,7 @@ def cut_scenes(
     """
     states, known = trajectory.at(times / 1e9)
     split_of = np.where(known, splits, NO_SPLIT)
-    limit, scenes = max_frames or len(times), []
+    limit, scenes = max_frames or len(times) or 1, []
     for stretch in np.split(np.arange(len(times)), np.flatnonzero(np.diff(split_of)) + 1):
         for first in range(0, len(stretch), limit):
             part = stretch[first : first + limit]
