@@ -42,7 +42,7 @@ def export(traces: Path, out: Path, **more: object) -> Path:
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_format_has_its_functions_its_options_and_a_summary(name: str) -> None:
-    assert callable(load(f"{DATASETS[name].module}:write")) and load(f"{DATASETS[name].module}:LAYOUT").files
+    assert callable(load(f"{DATASETS[name].module}:write")) and load(f"{DATASETS[name].module}:LAYOUT")
     assert DATASETS[name].summary and DATASETS[name].options().needs()
 
 
