@@ -75,7 +75,7 @@ class RoverPipeline(Pipeline):  # type: ignore[misc]
         table = table[Cloud(table[:, :3]).returned()]
         if not hasattr(self, "_lidar"):
             self._timed, folder = bool(table[:, 5].any()), self._trace / "lidar"
-            self._lidar = PointsWriter(folder, intensity="", ring=True, time=self._timed, source="evalio")
+            self._lidar = PointsWriter(folder, "evalio")
         time = table[:, 5] / 1e9 if self._timed else None
         cloud, later = Cloud(table[:, :3], table[:, 3], table[:, 4], time).to_end()
         self._lidar.append(mm.stamp.to_nsec() / 1e9 + later, cloud)

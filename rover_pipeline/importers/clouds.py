@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import sys
 import zipfile
 import zlib
@@ -383,23 +382,14 @@ def write_sweeps(
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
         clouds = worked_ahead(lambda path: read(path).returns(), files)
-        sweeps = zip(stamps.tolist(), (cloud for _, cloud in clouds), strict=True)
-        first = next(sweeps)
-        timed = first[1].time is not None
-        if timed and compensated:
-            raise ConfigError("--compensated: the points have times of their own, so they are not; leave it out")
-        with PointsWriter(
-            lidar,
-            intensity=None if first[1].intensity is None else "in the unit of the source",
-            ring=first[1].ring is not None,
-            time=timed,
-            compensated=compensated,
-            instant="the end of the sweep" if timed else "the instant of the cloud",
-            source=source,
-            compress=compress,
-        ) as writer:
-            for stamp, cloud in itertools.chain([first], sweeps):
-                after = 0.0
+        timed, instant = False, "the instant of the cloud"
+        with PointsWriter(lidar, source, instant=instant, compensated=compensated, compress=compress) as writer:
+            for stamp, (_, cloud) in zip(stamps.tolist(), clouds, strict=True):
+                timed, after = cloud.time is not None if not writer.count else timed, 0.0
+                if timed and compensated:
+                    raise ConfigError(
+                        "--compensated: the points have times of their own, so they are not; leave it out"
+                    )
                 if timed:
                     cloud, after = _after(cloud, stamp).to_end()
                 writer.append(stamp + after, cloud)

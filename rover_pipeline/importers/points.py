@@ -33,6 +33,8 @@ _BATCH = 8
 #: Largest intensities of the scales that sources use: shares, percent, bytes and words. A map shows the smallest that
 #: none exceeds as its brightest. Layout.
 _SCALES = (1.0, 100.0, 255.0, 65535.0)
+#: What time stamps are of where the instants of points are known.
+END = "the end of the sweep"
 
 
 class Cloud(NamedTuple):
@@ -120,53 +122,72 @@ class _Column(NamedTuple):
 class PointsWriter(Closing):
     """Writes the sensor `lidar` of a new trace, sweep after sweep, when it is closed.
 
-    Use it inside `new_trace`, which makes the finished directory visible at once.
+    Use it inside `new_trace`, which makes the finished directory visible at once. The first sweep says which channels
+    there are.
 
     Args:
         path: directory of the sensor, which must not exist.
-        intensity: unit of the channel `intensity`, for its description; None = there is no such channel.
-        ring, time: whether there are these channels.
+        source: what the points came from, for the sidecar.
+        unit: of intensities, for their description.
+        instant: what time stamps are of where points have no times, for their description. Where they have, it is the
+            end of the sweep.
         compensated: whether the source says that the motion within sweeps is undone, so that all points are as seen at
             the instant that `ts` refers to.
-        instant: the instant of a sweep that `ts` refers to, for its description.
-        source: what the points came from, for the sidecar.
         compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
+
+    Attributes:
+        count: sweeps that were written; late: those that `put` left out.
     """
 
     def __init__(
         self,
         path: Path,
-        *,
-        intensity: str | None = None,
-        ring: bool = False,
-        time: bool = False,
-        compensated: bool = False,
-        instant: str = "the end of the sweep",
         source: str = "",
+        *,
+        unit: str = "in the unit of the source",
+        instant: str = END,
+        compensated: bool = False,
         compress: bool = False,
     ) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.count = path, 0
+        self.path, self.unit, self.count, self.late = path, unit, 0, 0
         self._instant, self._source, self._compress = instant, source, compress
-        self._motion = "times" if time else ("compensated" if compensated else "unknown")
+        self._motion = "compensated" if compensated else "unknown"
         self._brightest, self._largest = 0.0, 0
         self._span: tuple[float, float] | None = None
         self._ts: list[float] = []
         self._valid: list[bool] = []
         self._counts: list[int] = []
-        seen = "each as seen from where the lidar was at its own instant" if time else "all as seen at the time stamp"
-        columns = {"xyz": ("<f4", 3, np.nan, f"Points, m, front-left-up, {seen}; NaN past count. [point, xyz]")}
-        if intensity is not None:
-            columns["intensity"] = ("<f4", 1, np.nan, f"Intensity, {intensity}; NaN past count. [point]")
-        if ring:
-            columns["ring"] = ("<u2", 1, 0, "Number of the beam; 0 past count. [point]")
-        if time:
-            text = "Instant of each point after ts, s, negative before it; NaN past count. [point]"
-            columns["time"] = ("<f4", 1, np.nan, text)
-        self._columns = {
-            name: _Column(TemporaryFile(dir=path.parent), np.dtype(kind), width, fill, desc)  # noqa: SIM115
-            for name, (kind, width, fill, desc) in columns.items()
+        self._columns: dict[str, _Column] = {}
+
+    def _begin(self, first: Cloud) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        seen = "all as seen at the time stamp"
+        if first.time is not None:
+            self._motion, self._instant = "times", END
+            seen = "each as seen from where the lidar was at its own instant"
+        columns = {
+            "xyz": ("<f4", 3, np.nan, f"Points, m, front-left-up, {seen}; NaN past count. [point, xyz]"),
+            "intensity": ("<f4", 1, np.nan, f"Intensity, {self.unit}; NaN past count. [point]"),
+            "ring": ("<u2", 1, 0, "Number of the beam; 0 past count. [point]"),
+            "time": (
+                "<f4",
+                1,
+                np.nan,
+                "Instant of each point after ts, s, negative before it; NaN past count. [point]",
+            ),
         }
+        self._columns = {
+            name: _Column(TemporaryFile(dir=self.path.parent), np.dtype(kind), width, fill, desc)  # noqa: SIM115
+            for name, (kind, width, fill, desc) in columns.items()
+            if getattr(first, name) is not None
+        }
+
+    def put(self, ts: float, cloud: Cloud, *, valid: bool = True) -> None:
+        """Add a sweep as `append` does, unless it is not later than the one before."""
+        if self._ts and ts <= self._ts[-1]:
+            self.late += 1
+        else:
+            self.append(ts, cloud, valid=valid)
 
     def append(self, ts: float, cloud: Cloud, *, valid: bool = True) -> None:
         """Add a sweep. One without any return is not valid.
@@ -184,6 +205,8 @@ class PointsWriter(Closing):
             raise FormatError(f"{where}: its time {ts:.6f} s is not after that of {before}")
         if self.count >= MAX_SAMPLES:
             raise FormatError(f"{where}: is more than the {MAX_SAMPLES:,} sweeps of any recording")
+        if not self._columns:
+            self._begin(cloud)
         arrays = cloud.returns()._asdict()
         for name in self._columns:
             if arrays[name] is None or len(arrays[name]) != len(arrays["xyz"]):
@@ -256,41 +279,3 @@ class PointsWriter(Closing):
     def release(self) -> None:
         for column in self._columns.values():
             column.file.close()
-
-
-class SweepsWriter:
-    """Writes sweeps by a `PointsWriter`, which has what the first of them has.
-
-    Attributes:
-        count: sweeps that were written; late: those that are left out, because they are not after the one before.
-    """
-
-    def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self.count, self.late = folder, 0, 0
-        self._source, self._last = source, -np.inf
-        self._writer: PointsWriter | None = None
-
-    def put(
-        self, ts: float, cloud: Cloud, unit: str, instant: str = "the end of the sweep", *, valid: bool = True
-    ) -> None:
-        """Add a sweep. `unit`: of its intensities, `instant`: what its time `ts`, s, is of; of the first one."""
-        if self._writer is None:
-            self._writer = PointsWriter(
-                self.folder,
-                intensity=unit if cloud.intensity is not None else None,
-                ring=cloud.ring is not None,
-                time=cloud.time is not None,
-                instant=instant,
-                source=self._source,
-            )
-        if ts <= self._last:
-            self.late += 1
-            return
-        self._writer.append(ts, cloud, valid=valid)
-        self._last = ts
-        self.count += 1
-
-    def close(self) -> None:
-        """Make the sensor complete, if there was a sweep."""
-        if self._writer:
-            self._writer.close()

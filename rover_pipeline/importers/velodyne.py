@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -21,7 +21,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.points import Cloud, SweepsWriter
+from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.importers.velodyne_packets import (
@@ -74,14 +74,14 @@ class SweepBuilder:
     has the same gap in every sweep, which is no loss.
 
     Args:
-        model: the lidar; None = the one that the packets name; otherwise: the one where they name none.
+        model: the lidar; None = the one that the packets name. certain: it is that one whatever they name.
 
     Attributes:
         lost: number of packets that are missing.
     """
 
-    def __init__(self, model: Model | None = None, otherwise: Model | None = None) -> None:
-        self.model, self._otherwise = model, otherwise
+    def __init__(self, model: Model | None = None, *, certain: bool = True) -> None:
+        self.model, self._otherwise = model if certain else None, model
         self.lost = 0
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
@@ -230,18 +230,23 @@ class _Lidar:
     """
 
     label: str
-    builder: SweepBuilder
     sink: PacketWriter
     failed: str = ""
 
     @property
-    def main(self) -> bool:
-        return self.sink.folder.name == "lidar"
+    def name(self) -> str:
+        return self.sink.path.name
 
-    def add(self, capture: Path, sweeps: Iterator[Sweep], *, last: bool = False) -> None:
+    @property
+    def main(self) -> bool:
+        return self.name == "lidar"
+
+    def add(self, capture: Path, datagram: Datagram | None) -> None:
+        """Take the next packet; None = there are no more."""
         try:
-            self.sink.take(sweeps)
-            if last:
+            if datagram is not None:
+                self.sink.add(datagram.data, datagram.stamp)
+            else:
                 self.sink.close()
                 self.failed = "" if self.sink.count or self.main else "its packets hold no sweep"
         except FormatError as error:
@@ -252,15 +257,11 @@ class _Lidar:
     def notes(self) -> list[str]:
         """What the user should know, one line each. Sweeps of one that cannot be imported are removed."""
         if self.failed:
-            shutil.rmtree(self.sink.folder, ignore_errors=True)
+            shutil.rmtree(self.sink.path, ignore_errors=True)
             return [f"the lidar {self.label} is left out: {self.failed}"]
-        assert self.builder.model is not None
         count = self.sink.count
-        notes = [f"{self.builder.model.name}: {count} sweeps, {count - self.sink.whole} of them not whole"]
-        notes += self.sink.notes
-        if self.builder.lost:
-            notes.append(f"{self.builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
-        return notes if self.main else [f"{self.sink.folder.name} = {self.label}: {note}" for note in notes]
+        notes = [f"{self.sink.model}: {count} sweeps, {count - self.sink.whole} of them not whole", *self.sink.notes]
+        return notes if self.main else [f"{self.name} = {self.label}: {note}" for note in notes]
 
 
 def import_velodyne(
@@ -303,9 +304,14 @@ def import_velodyne(
                     if len(lidars) >= MAX_SENSORS:
                         others[-1] += 1
                         continue
-                    lidar = lidars[datagram.source] = _new_lidar(trace, capture, datagram, [*lidars.values()], given)
+                    address, port = datagram.source
+                    label, known = f"{'.'.join(map(str, address))}:{port}", [*lidars.values()]
+                    taken = [each.name for each in known]
+                    name = sensor_name("lidar", label, known[0].label, taken) if known else "lidar"
+                    writer = PacketWriter(trace / name, f"capture {capture.name}", given, main=not known)
+                    lidar = lidars[datagram.source] = _Lidar(label, writer)
                 if not lidar.failed:
-                    lidar.add(capture, lidar.builder.add(datagram.data, datagram.stamp))
+                    lidar.add(capture, datagram)
                 advance(file.tell() - done)
                 done = file.tell()
         if not lidars:
@@ -316,56 +322,64 @@ def import_velodyne(
             )
         for lidar in lidars.values():
             if not lidar.failed:
-                lidar.add(capture, lidar.builder.finish(), last=True)
+                lidar.add(capture, None)
         notes = [note for lidar in lidars.values() for note in lidar.notes()]
         if others[-1]:
             notes.append(f"{others[-1]} packets of further lidars are left out: a trace holds {MAX_SENSORS}")
         for note in notes:
             say(f"{capture}: {note}")
         whole = [lidar for lidar in lidars.values() if not lidar.failed]
-        sensors = {lidar.sink.folder.name: _entry(lidar, several=len(whole) > 1) for lidar in whole}
+        sensors: dict[str, Any] = {}
+        for lidar in whole:
+            several = {"address": lidar.label} if len(whole) > 1 else {}
+            sensors[lidar.name] = {"type": "lidar", "args": {"model": lidar.sink.model, **several}}
         write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes)
-    counts = {lidar.sink.folder.name: lidar.sink.count for lidar in whole}
+    counts = {lidar.name: lidar.sink.count for lidar in whole}
     return counts if len(counts) > 1 else counts["lidar"]
 
 
-def _new_lidar(trace: Path, capture: Path, datagram: Datagram, known: Sequence[_Lidar], model: Model | None) -> _Lidar:
-    address, port = datagram.source
-    label = f"{'.'.join(map(str, address))}:{port}"
-    taken = [lidar.sink.folder.name for lidar in known]
-    name = sensor_name("lidar", label, known[0].label, taken) if known else "lidar"
-    builder = SweepBuilder(otherwise=model) if known else SweepBuilder(model)
-    return _Lidar(label, builder, PacketWriter(trace / name, f"capture {capture.name}"))
+class PacketWriter(PointsWriter):
+    """Writes the sweeps of packets as the sensor `lidar`.
 
-
-def _entry(lidar: _Lidar, several: bool) -> dict[str, Any]:
-    """The entry of a lidar in `config.yaml`."""
-    assert lidar.builder.model is not None
-    address = {"address": lidar.label} if several else {}
-    return {"type": "lidar", "args": {"model": lidar.builder.model.name, **address}}
-
-
-class PacketWriter(SweepsWriter):
-    """Writes sweeps of packets as the sensor `lidar`.
+    Args:
+        model: the lidar that the user names; main: whether it is that one, whatever the packets say.
 
     Attributes:
         whole: sweeps that are whole revolutions.
     """
 
-    whole = 0
+    def __init__(self, path: Path, source: str, model: Model | None, *, main: bool) -> None:
+        super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
+        self._builder = SweepBuilder(model, certain=main)
+        self.whole = 0
 
-    def take(self, sweeps: Iterable[Sweep]) -> None:
-        """Add sweeps in the order of time."""
+    @property
+    def model(self) -> str:
+        """The name of the lidar; empty where no packet was decoded."""
+        return self._builder.model.name if self._builder.model else ""
+
+    def add(self, packet: np.ndarray, stamp: float) -> None:
+        """Take a packet. See `SweepBuilder.add`."""
+        self._take(self._builder.add(packet, stamp))
+
+    def close(self) -> None:
+        """Make the sensor complete, if there was a sweep."""
+        self._take(self._builder.finish())
+        if self.count:
+            super().close()
+
+    def _take(self, sweeps: Iterable[Sweep]) -> None:
         for each in sweeps:
             before = self.count
-            self.put(each.ts, each.cloud, "calibrated reflectivity, 0 to 255", valid=each.valid)
+            self.put(each.ts, each.cloud, valid=each.valid)
             self.whole += each.valid * (self.count - before)
 
     @property
     def notes(self) -> list[str]:
-        """What was left out."""
+        """What was left out, one line each."""
         late = f"{self.late} sweeps are left out: they are stamped no later than those before"
-        return [late] if self.late else []
+        lost = f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid"
+        return [late] * bool(self.late) + [lost] * bool(self._builder.lost)
 
 
 def datagrams(

@@ -20,7 +20,7 @@ def lidar_of_points(images: Path, lidar: Path) -> None:
     source, text = Sensor(images / "lidar"), (images / "lidar" / "lidar.json").read_text()
     count, columns = source.length(), source.specs["rng"].shape[1]
     begin, period = sweep_span(sensor_info(text), "end")
-    with PointsWriter(lidar, intensity="0 to 255", time=True) as writer:
+    with PointsWriter(lidar, unit="0 to 255") as writer:
         for number, (ts, valid) in enumerate(zip(source.times(count), source.valid(count), strict=True)):
             rng, rfl = (source.channel(name).read(number, number + 1)[0] for name in ("rng", "rfl"))
             points, column = returns(rng, text)

@@ -57,7 +57,7 @@ def test_a_lidar_that_is_points_gives_the_same_sequence(exported: Path, drive: P
     lidar, text = Sensor(drive / "lidar"), (drive / "lidar" / "lidar.json").read_text()
     count, columns = lidar.length(), lidar.specs["rng"].shape[1]
     begin, period = sweep_span(sensor_info(text), "end")
-    with PointsWriter(trace / "lidar", time=True) as writer:
+    with PointsWriter(trace / "lidar") as writer:
         for number, (ts, valid) in enumerate(zip(lidar.times(count), lidar.valid(count), strict=True)):
             points, column = returns(lidar.channel("rng").read(number, number + 1)[0], text)
             writer.append(ts, Cloud(points, time=begin + period * column / columns), valid=bool(valid))

@@ -34,7 +34,7 @@ def write(trace: Path, sweeps: Sequence[Cloud], *, compress: bool = False) -> Se
     trace.mkdir()
     (trace / CONFIG).write_text("lidar: {type: lidar}\n")
     folder = trace / "lidar"
-    with PointsWriter(folder, intensity="counts", ring=True, time=True, compress=compress) as writer:
+    with PointsWriter(folder, unit="counts", compress=compress) as writer:
         for ts, cloud in zip(times(len(sweeps)), sweeps, strict=True):
             writer.append(ts, cloud)
     return Sensor(folder)
@@ -94,13 +94,14 @@ def test_a_sweep_that_is_not_later_or_lacks_a_channel_is_refused(tmp_path: Path)
         writer.append(10.0, one)
         writer.append(10.0, two)
     with (
-        pytest.raises(FormatError, match=r"lidar: sweep 0: has no ring"),
-        PointsWriter(tmp_path / "more" / "lidar", ring=True) as writer,
+        pytest.raises(FormatError, match=r"lidar: sweep 1: has no ring"),
+        PointsWriter(tmp_path / "more" / "lidar") as writer,
     ):
-        writer.append(10.0, one._replace(ring=None))
+        writer.append(10.0, one)
+        writer.append(10.1, two._replace(ring=None))
     with (
         pytest.raises(FormatError, match=r"times of its points .* no sweep is"),
-        PointsWriter(tmp_path / "last" / "lidar", time=True) as writer,
+        PointsWriter(tmp_path / "last" / "lidar") as writer,
     ):
         writer.append(10.0, one._replace(time=np.full(4, 5e4)))
 

@@ -42,7 +42,7 @@ def with_points(images: Path, trace: Path, *, time: bool = True, compensated: bo
     lidar, text = Sensor(images / "lidar"), (images / "lidar" / "lidar.json").read_text()
     count = lidar.length()
     random = np.random.default_rng(0)
-    with PointsWriter(trace / "lidar", intensity="0 to 255", time=time, compensated=compensated) as writer:
+    with PointsWriter(trace / "lidar", unit="0 to 255", compensated=compensated) as writer:
         for number, (ts, valid) in enumerate(zip(lidar.times(count), lidar.valid(count), strict=True)):
             rng, rfl = (lidar.channel(name).read(number, number + 1)[0] for name in ("rng", "rfl"))
             xyz, column = returns(rng, text)
