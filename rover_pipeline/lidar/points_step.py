@@ -32,10 +32,7 @@ def points(
     options: PointsOptions,
     metadata: str,
     odometry: Mapping[str, np.ndarray] | None = None,
-    recorded_ts: np.ndarray | None = None,
-    lidars: str | None = None,
-    own: str = "",
-    main: str = MAIN,
+    **place: Any,
 ) -> dict[str, np.ndarray]:
     """Points of each sweep by ouster-sdk's projection, deskewed if `options.compensate` is set.
 
@@ -44,22 +41,24 @@ def points(
             rfl and nir are None where the lidar has no such channel.
         ts: f8 (frame,), time stamps, seconds, for the deskew.
         metadata: `lidar.json`, the sensor's own, of old or new firmware.
-        odometry, recorded_ts, lidars, own, main: for the deskew, see `_motion`.
+        odometry, place: for the deskew, see `_motion`.
 
     Returns:
         `xyz` f4 (frame, beam, column, 3), m; `rfl` and `nir` as given. After a deskew `valid` is 0 for sweeps without
         a valid state in `_odom`; their points are not deskewed.
     """
-    project = projection(metadata)
     poses: list[Poses | None] = [None] * len(rng)
     if options.compensate and odometry is not None and ts is not None:
         lidar = lidar_reader(metadata, options.ts_reference)
-        motion, numbers = _motion(lidar, ts, options, odometry, recorded_ts, lidars, own, main)
+        motion, numbers = _motion(lidar, ts, options, odometry, **place)
         poses = [None if number is None else motion.relative_columns(number, rng.shape[2]) for number in numbers]
-    sweeps = [
-        _project_returns(image, project.direction, project.offset, pose) for image, pose in zip(rng, poses, strict=True)
-    ]
-    xyz = sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)  # a single sweep is not copied
+    xyz, project = np.empty((*rng.shape, 3), "f4"), projection(metadata)
+    direction, offset = (each.reshape(xyz.shape[1:]) for each in (project.direction, project.offset))
+    column = np.tile(np.arange(rng.shape[2], dtype="i4"), rng.shape[1])
+    for sweep, image, pose in zip(xyz, rng, poses, strict=True):
+        _project(image, direction, offset, sweep)
+        if pose is not None:
+            _move(sweep.reshape(-1, 3), column, pose.rot.astype("f4"), pose.pos.astype("f4"))
     result = {"xyz": xyz, **{name: each for name, each in (("rfl", rfl), ("nir", nir)) if each is not None}}
     if options.compensate:
         result["valid"] = np.array([pose is not None for pose in poses])
@@ -71,15 +70,13 @@ def of_points(
     count: np.ndarray,
     ts: np.ndarray,
     time: np.ndarray | None = None,
+    intensity: np.ndarray | None = None,
+    ring: np.ndarray | None = None,
     *,
     options: PointsOptions,
     metadata: str,
     odometry: Mapping[str, np.ndarray] | None = None,
-    recorded_ts: np.ndarray | None = None,
-    lidars: str | None = None,
-    own: str = "",
-    main: str = MAIN,
-    **known: np.ndarray,
+    **place: Any,
 ) -> dict[str, np.ndarray]:
     """Points of a lidar that is points, deskewed if `options.compensate` is set and their instants are known.
 
@@ -87,21 +84,22 @@ def of_points(
         xyz: f4 (frame, point, 3), m, NaN past `count`, u4 (frame,).
         ts: f8 (frame,), time stamps, seconds.
         time: f4 (frame, point), s after the time stamp; None = all points are of the instant of the time stamp.
+        intensity, ring: (frame, point); None where the lidar has no such channel.
         metadata: `lidar.json`, which describes points.
-        odometry, recorded_ts, lidars, own, main: for the deskew, see `_motion`.
-        known: intensity and ring, (frame, point).
+        odometry, place: for the deskew, see `_motion`.
 
     Returns:
         The same channels. After a deskew `valid` is 0 for sweeps without a valid state in `_odom`, and for all where
         the instants of points are not known and the source does not say that motion is undone.
     """
-    result = {"xyz": xyz, "count": count, **known, **({} if time is None else {"time": time})}
+    known = {"intensity": intensity, "ring": ring, "time": time}
+    result = {"xyz": xyz, "count": count, **{name: each for name, each in known.items() if each is not None}}
     if not options.compensate or odometry is None:
         return result
     lidar = lidar_reader(metadata, options.ts_reference)
     if not lidar.duration:
         return {**result, "valid": np.full(len(xyz), not lidar.notes)}
-    motion, numbers = _motion(lidar, ts, options, odometry, recorded_ts, lidars, own, main)
+    motion, numbers = _motion(lidar, ts, options, odometry, **place)
     out, valid = xyz.copy(), np.zeros(len(xyz), bool)
     for i, number in enumerate(numbers):
         if number is None:
@@ -119,10 +117,11 @@ def _motion(
     ts: np.ndarray,
     options: PointsOptions,
     odometry: Mapping[str, np.ndarray],
-    recorded_ts: np.ndarray | None,
-    lidars: str | None,
-    own: str,
-    main: str,
+    *,
+    recorded_ts: np.ndarray | None = None,
+    lidars: str | None = None,
+    own: str = "",
+    main: str = MAIN,
 ) -> tuple[SweepMotion, list[int | None]]:
     """The motion of a lidar, and the number in it of each sweep that has a valid state.
 
@@ -155,28 +154,9 @@ def inspect_points(*, options: PointsOptions, metadata: str, **_: Any) -> Inspec
     return Inspection({}, [f"{each}; valid is 0" for each in notes])
 
 
-def _project_returns(
-    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, poses: Poses | None = None
-) -> np.ndarray:
-    """Points of a sweep, f4 (beam, column, 3), metres; NaN where there is no return.
-
-    Args:
-        rng: u2 (beam, column), mm; 0 and 65535 are no returns.
-        direction, offset: f4 (beam * column, 3), metres per millimetre and metres, of ouster-sdk's projection.
-        poses: of the lidar at each column, in the frame of the result; None = each column stays in its own frame.
-    """
-    # The kernels pass over the images once, because memory traffic takes longer than the arithmetic.
-    xyz = np.empty((*rng.shape, 3), "f4")
-    direction, offset = direction.reshape(xyz.shape), offset.reshape(xyz.shape)
-    if poses is None:
-        _project(rng, direction, offset, xyz)
-    else:
-        _project_deskewed(rng, direction, offset, poses.rot.astype("f4"), poses.pos.astype("f4"), xyz)
-    return xyz
-
-
 @compiled
 def _move(xyz: np.ndarray, column: np.ndarray, rot: np.ndarray, pos: np.ndarray) -> None:
+    """Move points, f4 (point, 3), by the pose of the column that each is in, i4 (point,)."""
     for n in range(len(column)):
         x, y, z = xyz[n, 0], xyz[n, 1], xyz[n, 2]
         for i in range(3):
@@ -186,6 +166,14 @@ def _move(xyz: np.ndarray, column: np.ndarray, rot: np.ndarray, pos: np.ndarray)
 
 @compiled
 def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np.ndarray) -> None:
+    """Fill in the points of a sweep, f4 (beam, column, 3), m; NaN where there is no return.
+
+    It passes over the image once, because memory traffic takes longer than the arithmetic.
+
+    Args:
+        rng: u2 (beam, column), mm; 0 and 65535 are no returns.
+        direction, offset: f4 (beam, column, 3), metres per millimetre and metres, of ouster-sdk's projection.
+    """
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
             if rng[b, c] == 0 or rng[b, c] == CLIPPED:
@@ -194,15 +182,3 @@ def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np
             distance = np.float32(rng[b, c])
             for i in range(3):
                 xyz[b, c, i] = distance * direction[b, c, i] + offset[b, c, i]
-
-
-@compiled
-def _project_deskewed(
-    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, rot: np.ndarray, pos: np.ndarray, xyz: np.ndarray
-) -> None:
-    _project(rng, direction, offset, xyz)
-    for b in range(rng.shape[0]):
-        for c in range(rng.shape[1]):
-            x, y, z = xyz[b, c, 0], xyz[b, c, 1], xyz[b, c, 2]
-            for i in range(3):
-                xyz[b, c, i] = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z + pos[c, i]
