@@ -48,15 +48,6 @@ class Intrinsics(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class _Numbers(NamedTuple):
-    fx: float
-    fy: float
-    cx: float
-    cy: float
-    k: tuple[float, ...]
-    p: tuple[float, ...]
-
-
 def read_intrinsics(text: str, width: int, height: int, model: LensModel | None = None) -> Intrinsics:
     """Intrinsics of recorded pictures.
 
@@ -80,10 +71,10 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
         detail = f"no {error}" if isinstance(error, KeyError) else short(str(error), 120)
         problem = f"must give the numbers fx, fy, cx, cy, and lists k and p, for pictures of {width}x{height}"
         raise ValueError(f"camera.json {problem} ({detail})") from error
-    fx, fy, cx, cy, k, p = numbers
+    fx, fy, cx, cy, k, p = (numbers[name] for name in ("fx", "fy", "cx", "cy", "k", "p"))
     if len(k) > 4 or len(p) not in (0, 2) or not _are_plausible([fx, fy, cx, cy, *k, *p]) or min(fx, fy) <= 0:
         problem = "must give finite numbers: fx and fy above zero, at most four in k, two in p"
-        raise ValueError(f"camera.json {problem}; it gives {short(numbers._asdict(), 200)}")
+        raise ValueError(f"camera.json {problem}; it gives {short(numbers, 200)}")
     named = _named(content, model)
     is_bent = any(k) or any(p)
     if model and named and model != ("brown" if named == "pinhole" else named):
@@ -109,10 +100,13 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
 _REMEDY = f"correct it, or name its model ({' or '.join(get_args(LensModel))}) in a key `model`"
 
 
-def _numbers(content: Mapping[str, Any]) -> _Numbers:
-    fx, fy = ("fl_x", "fl_y") if "fl_x" in content and "fx" not in content else ("fx", "fy")
-    focal_x, focal_y, cx, cy = (float(content[name]) for name in (fx, fy, "cx", "cy"))
-    return _Numbers(focal_x, focal_y, cx, cy, _coefficients(content, "k"), _coefficients(content, "p"))
+def _numbers(content: Mapping[str, Any]) -> dict[str, Any]:
+    """`fx`, `fy`, `cx`, `cy`, and the lists `k` and `p`."""
+    focal = ("fl_x", "fl_y") if "fl_x" in content and "fx" not in content else ("fx", "fy")
+    numbers = {
+        name: float(content[key]) for name, key in zip(("fx", "fy", "cx", "cy"), (*focal, "cx", "cy"), strict=True)
+    }
+    return numbers | {name: _coefficients(content, name) for name in ("k", "p")}
 
 
 def _coefficients(content: Mapping[str, Any], name: str) -> tuple[float, ...]:
