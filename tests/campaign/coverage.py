@@ -122,7 +122,7 @@ def target(name: str) -> Iterator[_Target]:
     with (
         laboratory() as made,
         patch("rover_pipeline.engine.command.run_apart", lambda work, before, **rest: (before(), work())[1]),
-        patch("rover_pipeline.importers.apart.import_apart", lambda work, *rest: work()),
+        patch("rover_pipeline.importers.apart.run_apart", lambda work, *rest: work()),
     ):
         file, action = TARGETS.get(name) or (_cloud(made.captures, name), "import clouds")
         path, out = fuzz._folder(made, action) / file, made.trace.parent / "out"
