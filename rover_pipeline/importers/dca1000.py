@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
-from rover_pipeline.importers.mmwave_studio import Studio, epoch_of, of_json, of_log, of_script
+from rover_pipeline.importers.mmwave_studio import Studio, of_json, of_log, of_script
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
@@ -219,11 +220,12 @@ def _setup(config: Path, values: dict[str, Any], order: str, start: float | None
 
 
 def _created(config: Path, text: Any) -> float | None:
-    """Epoch seconds when a configuration was made; None when it does not say."""
+    """Epoch seconds when a configuration was made, by an ISO time, of UTC without a zone; None when it does not say."""
     if not text:
         return None
     try:
-        start = epoch_of(text)
+        moment = datetime.fromisoformat(text)
+        start = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         start = -1.0
     if not 0 <= start < EPOCH_S[1]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, short
@@ -310,13 +309,3 @@ def _numbers(path: str, call: str, arguments: list[Any], minimum: int, exactly: 
             f"{path}: {call} has {len(arguments)} arguments, not {kind}{minimum} as for chips with three transmitters"
         )
     return arguments
-
-
-def epoch_of(text: Any) -> float:
-    """Epoch seconds of an ISO time; one without a zone is taken as UTC.
-
-    Raises:
-        TypeError, ValueError, OverflowError: it is no time.
-    """
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -69,17 +69,16 @@ def columns(content: dict[str, Any]) -> np.ndarray:
     if not {"x", "y", "z"} <= set(names):
         raise ValueError("is a cloud without x, y and z")
     data, row = content["data"], content["row_step"]
+    dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": step})
     if not width * height:
-        return np.zeros(0, np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": max(step, 1)}))
+        return np.zeros(0, dtype)
     if height == 1:
         row = width * step  # some drivers leave it zero
     if row < width * step or len(data) < (height - 1) * row + width * step:
         raise ValueError(f"has {len(data):,} bytes of data for {height} x {width} points of {step} bytes")
-    dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": step})
     if row == width * step:
         return np.frombuffer(data, dtype, width * height)
-    rows = [np.frombuffer(data, dtype, width, i * row) for i in range(height)]
-    return np.concatenate(rows)
+    return np.concatenate([np.frombuffer(data, dtype, width, i * row) for i in range(height)])
 
 
 def vectors(points: np.ndarray) -> np.ndarray:
