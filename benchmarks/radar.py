@@ -68,20 +68,25 @@ def spectra(iq: np.ndarray, rounds: int) -> None:
     transform = RangeDoppler(shape, "hann", "hann")
     plain = AWR1843Boost(window=True)
     compare(
-        "range-Doppler", 4, transform.spectrum, lambda frame: plain.doppler_range(iq_from_iiqq(frame[None])), iq, rounds
+        "range-Doppler",
+        4,
+        transform.spectrum_and_power,
+        lambda frame: plain.doppler_range(iq_from_iiqq(frame[None])),
+        iq,
+        rounds,
     )
     for what, bins, required in (("4-D spectrum", (0, 0), 4), ("4-D spectrum padded to 8 x 32", (8, 32), 12)):
         magnitudes = Magnitudes(board, shape[0], bins, ("hann", "hann"), False)
         size: Any = {"elevation": bins[0], "azimuth": bins[1]} if bins[0] else {}
         peer = AWR1843Boost(window=True, size=size)
-        mine = magnitudes(transform.spectrum(iq[0]))
+        mine = magnitudes(transform.spectrum_and_power(iq[0])[0])
         gain = shape[0] * shape[3] // 2 * 12
         error = np.abs(mine - np.abs(peer(iq[:1])[0]) / gain).max() / mine.max()
         print(f"{what}: largest difference {error:.1e} of the largest value")
         compare(
             f"{what}, magnitudes",
             required,
-            lambda frame, magnitudes=magnitudes: magnitudes(transform.spectrum(frame)),  # type: ignore[misc]
+            lambda frame, magnitudes=magnitudes: magnitudes(transform.spectrum_and_power(frame)[0]),  # type: ignore[misc]
             lambda frame, peer=peer: np.abs(peer(frame[None])),  # type: ignore[misc]
             iq,
             rounds,
@@ -90,7 +95,7 @@ def spectra(iq: np.ndarray, rounds: int) -> None:
 
 def detection(iq: np.ndarray, rounds: int) -> None:
     transform = RangeDoppler(iq.shape[1:], "hann", "hann")
-    maps = np.sqrt(np.stack([transform.power(frame) for frame in iq])).astype("f4")
+    maps = np.sqrt(np.stack([transform.spectrum_and_power(frame)[1] for frame in iq])).astype("f4")
     detector = CACFAR(guard=(3, 2), train=(8, 4), snr_thresh=6.0, discard_range=(0, 0))
 
     def ours(amplitude: np.ndarray) -> np.ndarray:

@@ -168,12 +168,12 @@ class Frames:
         return self._once("clipped", make=partial(clipped_share, self.iq))
 
     def spectrum(self, i: int) -> np.ndarray:
-        """See `RangeDoppler.spectrum`."""
-        return self.transform.spectrum(self.cleaned(i)) if self._shared is None else self.spectrum_and_power(i)[0]
+        """The first result of `spectrum_and_power`."""
+        return self.spectrum_and_power(i)[0]
 
     def power(self, i: int) -> np.ndarray:
-        """See `RangeDoppler.power`."""
-        return self.transform.power(self.cleaned(i)) if self._shared is None else self.spectrum_and_power(i)[1]
+        """The second result of `spectrum_and_power`."""
+        return self.spectrum_and_power(i)[1]
 
     def spectrum_and_power(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """See `RangeDoppler.spectrum_and_power`."""

@@ -173,7 +173,7 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     Returns:
         The ratio, NaN if there is no energy; and whether they do.
     """
-    profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
+    profile = sum(transform.spectrum_and_power(frame)[1].sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
     # At both ends there are the leakage of the antenna coupling, and the edge of the ADC's filter: a lobe is left out.
     edge = min(2 * MAIN_LOBE_BINS, half // 4)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -375,49 +374,27 @@ class RangeDoppler:
         self._windows = unit_gain_window(self.chirps, doppler_window), unit_gain_window(self.samples, range_window)
         self._thread = threading.local()
 
-    def spectrum(self, frame: np.ndarray) -> np.ndarray:
-        """Complex amplitudes, in ADC counts.
+    def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Complex amplitudes, in ADC counts, and mean power over the virtual antennas, squared ADC counts.
 
         Args:
             frame: i2, (chirp, tx, rx, word): `Q Q I I` groups, or plain samples when real.
 
         Returns:
             c8, (tx, rx, doppler, range), Doppler bins in FFT order: zero velocity first. It is a view of a buffer that
-            the next call of the same thread overwrites.
+            the next call of the same thread overwrites. And f4, (doppler, range), zero velocity in the middle.
         """
-        buffers = self._buffers()
-        self._transform(frame, buffers.spectrum)
-        return buffers.spectrum[..., : self.range_bins]
-
-    def power(self, frame: np.ndarray) -> np.ndarray:
-        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts.
-
-        Doppler bin `doppler // 2` is zero velocity.
-        """
-        buffers = self._buffers()
-        # All transmitters use the same buffer, which therefore stays in the processor's cache.
-        self._transform(frame, [buffers.spectrum[0]] * self.tx, buffers.power)
-        return self._mean_power(buffers.power)
-
-    def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The results of `spectrum` and `power`, from one transform."""
-        buffers = self._buffers()
-        self._transform(frame, buffers.spectrum, buffers.power)
-        return buffers.spectrum[..., : self.range_bins], self._mean_power(buffers.power)
-
-    def _transform(self, frame: np.ndarray, out: Iterable[np.ndarray], power: np.ndarray | None = None) -> None:
-        """Fill the buffer of each transmitter, (rx, doppler, range), and `power` with the sum over all antennas."""
         if frame.shape != self._shape:
             raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
         if self._order == "iiqq" and not self.real:
             frame = np.ascontiguousarray(frame.reshape(*frame.shape[:3], -1, 2, 2)[..., ::-1, :]).reshape(frame.shape)
         if self._remove_static:
             frame = frame - frame.mean(axis=0, dtype="f4")
-        if power is not None:
-            power[:] = 0
+        spectrum, power = self._buffers()
+        power[:] = 0
         apply_windows = window_real if self.real else window_complex
         is_padded = (self.chirps, self.samples) != (self.doppler_bins, self.fft_length)
-        for tx, antennas in enumerate(out):
+        for tx, antennas in enumerate(spectrum):
             words = antennas.view("f4")
             if is_padded:
                 words[:] = 0
@@ -427,25 +404,17 @@ class RangeDoppler:
             done = scipy.fft.fft2(antennas, overwrite_x=True)
             if not np.may_share_memory(done, antennas):
                 antennas[:] = done
-            if power is not None:
-                add_power(antennas, power)
+            add_power(antennas, power)
+        mean = np.fft.fftshift(power / np.float32(self.tx * self.rx), axes=0)
+        return spectrum[..., : self.range_bins], mean
 
-    def _mean_power(self, power: np.ndarray) -> np.ndarray:
-        return np.fft.fftshift(power / np.float32(self.tx * self.rx), axes=0)
-
-    def _buffers(self) -> _Buffers:
+    def _buffers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The buffers of this thread, c8 (tx, rx, doppler, range) and f4 (doppler, range)."""
         if not hasattr(self._thread, "buffers"):
             spectrum = _aligned((self.tx, self.rx, self.doppler_bins, 2 * self.fft_length)).view("c8")
-            self._thread.buffers = _Buffers(spectrum, np.empty((self.doppler_bins, self.range_bins), "f4"))
-        buffers: _Buffers = self._thread.buffers
+            self._thread.buffers = spectrum, np.empty((self.doppler_bins, self.range_bins), "f4")
+        buffers: tuple[np.ndarray, np.ndarray] = self._thread.buffers
         return buffers
-
-
-class _Buffers(NamedTuple):
-    """The buffers of one thread: c8 (tx, rx, doppler, range), and f4 (doppler, range)."""
-
-    spectrum: np.ndarray
-    power: np.ndarray
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:

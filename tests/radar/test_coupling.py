@@ -32,7 +32,7 @@ def coupled(chirp: Chirps, iq: np.ndarray, counts: float = 3000.0) -> np.ndarray
 def static_power(chirp: Chirps, frame: np.ndarray, coupling: Any) -> np.ndarray:
     """Power at zero Doppler, (range,), dB."""
     transform = make_transform(frame.shape, PointsOptions(), chirp.is_real, coupling)
-    return 10 * np.log10(transform.power(frame)[chirp.frame_length // 2])
+    return 10 * np.log10(transform.spectrum_and_power(frame)[1][chirp.frame_length // 2])
 
 
 @pytest.mark.parametrize("device", ["AWR1843", "AWR2944"])

@@ -108,7 +108,7 @@ class RadarFrames:
         spectrum, power = self._transform.spectrum_and_power(frame)
         if self._halves is not None:
             half = len(frame) // 2
-            parts = [self._halves.spectrum(part)[0].copy() for part in (frame[:half], frame[half:])]
+            parts = [self._halves.spectrum_and_power(part)[0][0].copy() for part in (frame[:half], frame[half:])]
             spectrum = np.stack(parts)
         return np.fft.fftshift(spectrum[:2], axes=2), decibel(power)
 
