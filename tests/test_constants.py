@@ -57,7 +57,7 @@ ALL: dict[str, int] = {
     "objects": 36,
     "occupancy": 3,
     "odometry": 96,
-    "radar": 24,
+    "radar": 23,
     "reading": 2,
     "report": 13,
     "simulate": 89,

@@ -31,7 +31,7 @@ from rover_pipeline.radar.options import (
 )
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared
-from rover_pipeline.radar.spectrum import as_half, decibel
+from rover_pipeline.radar.spectrum import decibel
 from rover_pipeline.radar.tuning import TUNING
 
 #: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.
@@ -117,7 +117,8 @@ def spectrum(
     result = []
     for i in range(len(frames)):
         amplitude = magnitudes(frames.spectrum(i))
-        result.append(as_half(decibel(amplitude**2) if options.scale == "decibel" else amplitude))
+        with np.errstate(over="ignore"):  # what is too large for the type becomes infinite
+            result.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
     return np.stack(result)
 
 
