@@ -32,21 +32,15 @@ from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.radar.factor_graph import ITERATIONS
 from rover_pipeline.radar.inertial_odometry import at_instants
 from rover_pipeline.radar.tuning import TUNING
-from rover_pipeline.radar.velocity_factors import Measured, likely_time_offset
-
-#: Times of an IMU by the radar's clock, f8 (M,), s, specific force, m/s2, and angular velocity, rad/s, f8 (M, 3), in
-#: the rig's frame.
-Recorded = tuple[np.ndarray, np.ndarray, np.ndarray]
+from rover_pipeline.radar.velocity_factors import Measured, Recorded, likely_time_offset
 
 
-def calibrate(
-    radar: Measured, recorded: Recorded, imu: Mount, error: np.ndarray, *, brief: bool = False
-) -> MountEstimate:
+def calibrate(radar: Measured, imu: Recorded, error: np.ndarray, *, brief: bool = False) -> MountEstimate:
     """The mount of a radar, or the declared one where the recording shows none that holds where it was not fitted.
 
     Args:
         radar: its velocities, and the declared mount.
-        imu: mount of the IMU, which is taken for true.
+        imu: its mount is taken for true.
         error: f8 (2,), standard deviations of the sines of azimuth and elevation of its points.
         brief: only find out whether the declared mount is wrong, by a minute in the middle of the recording. One that
             agrees with it is not adopted.
@@ -60,12 +54,12 @@ def calibrate(
         return unknown(start, "nothing says how it is turned, and without a lidar only errors of a mount are found")
     if count < 2 * len(prior_covariance(start)):
         return unknown(start, f"{count} velocities are too few")
-    offset, certain = likely_time_offset(radar, recorded, imu, radar.options.max_time_offset)
+    offset, certain = likely_time_offset(radar, imu, radar.options.max_time_offset)
     if not certain:
         return unknown(start, "no time offset fits its velocities to the IMU better than others")
     late = radar.ts > np.median(radar.ts[radar.known])
     odd = (radar.ts - radar.ts[0]).astype(int) % 2 == 1
-    whole = fit(radar, recorded, imu, offset)
+    whole = fit(radar, imu, offset)
     if whole is None:
         return unknown(start, "its velocities contradict the IMU whatever the mount")
     shown = _with_directions(whole, error)
@@ -74,7 +68,7 @@ def calibrate(
     parts = []
     for chosen in (~late, late, ~odd, odd):
         part = radar._replace(vel=np.where(chosen[:, None], radar.vel, np.nan))
-        found = fit(part, recorded, imu, offset) if part.known.any() else unknown(start)
+        found = fit(part, imu, offset) if part.known.any() else unknown(start)
         if found is None:
             return unknown(start, "velocities of a part of it contradict the IMU whatever the mount")
         parts.append(found)
@@ -98,7 +92,7 @@ def _gain(start: Mount, shown: MountEstimate, other: MountEstimate) -> float:
     return float(2 * matmul(error, gradient) - matmul(error, whole - inv(other.prior), error))
 
 
-def fit(radar: Measured, recorded: Recorded, imu: Mount, offset: float) -> MountEstimate | None:
+def fit(radar: Measured, imu: Recorded, offset: float) -> MountEstimate | None:
     """The mount that fits velocities to the IMU best; None where more of them contradict it than may.
 
     Args:
@@ -113,7 +107,7 @@ def fit(radar: Measured, recorded: Recorded, imu: Mount, offset: float) -> Mount
         moved = radar.moved(float(error[6]))._replace(
             mount=mount, mount_sigma=np.sqrt(np.diag(prior)[:6]), mount_added=added
         )
-        found = at_instants([moved], *recorded, imu, radar.options, IN_MEMORY)
+        found = at_instants([moved], imu, IN_MEMORY)
         common = found.common
         if common is None:
             return None

@@ -31,7 +31,14 @@ from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smoo
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
-from rover_pipeline.radar.velocity_factors import Measured, as_factor, instants, likely_time_offset, swing_of
+from rover_pipeline.radar.velocity_factors import (
+    Measured,
+    Recorded,
+    as_factor,
+    instants,
+    likely_time_offset,
+    swing_of,
+)
 
 
 def radar_odom(
@@ -66,10 +73,8 @@ def radar_odom(
     mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
     times = clock("imu", imu_ts, options.times).best if options.smoothed else imu_ts
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
-    motion, in_g = measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
-    memory = recording.memory()
-    times, acc, avel = motion[0], *map(memory.hold, motion[1:])
-    del motion
+    memory, (recorded, in_g) = recording.memory(), measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
+    recorded = recorded._replace(acc=memory.hold(recorded.acc), avel=memory.hold(recorded.avel))
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     frames = {
@@ -79,10 +84,10 @@ def radar_odom(
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     own, *further = radars.values()
     frame = frames["radar"]
-    outside = _contradicting(radars, times, acc, avel, imu_mount, options) if further else []
+    outside = _contradicting(radars, recorded) if further else []
     if outside:  # the others give the motion without them
         own, *further = (each.without() if name in outside else each for name, each in radars.items())
-    result = estimate(*own[:3], times, acc, avel, (mount, imu_mount), options, further, memory)
+    result = estimate([own, *further], recorded, memory)
     believed = [int((weight > 0.5).sum()) for weight in result.weights]
     known = [int(each.known.sum()) for each in (own, *further)]
     counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
@@ -114,9 +119,9 @@ def radar_odom(
         warnings.append(_why_none(result, used + doubts, options))
     notes = mount_notes("radar", "imu", rig=options.rig, recorded=config)
     for name, other in recording.others.items():
-        recorded = other.texts.get("config")
         warnings += [f"{name}: {line}" for line in frames[name].warnings]
-        notes += [f"{name}: {line}" for line in mount_notes("radar", rig=stated[name].rig, recorded=recorded)]
+        of_other = mount_notes("radar", rig=stated[name].rig, recorded=other.texts.get("config"))
+        notes += [f"{name}: {line}" for line in of_other]
     if result.common is not None:
         measured |= _of_each(counts, result)
         warnings += _time_offsets(result, [*radars], options.max_time_offset)
@@ -126,16 +131,15 @@ def radar_odom(
 
 def measured_motion(
     times: np.ndarray, acc: np.ndarray, avel: np.ndarray, valid: np.ndarray | None, mount: Mount
-) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], float]:
-    """What an IMU measured in the rig's frame: times, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2
-    and rad/s, where it did; and the median of the force where it is in g, else 0."""
+) -> tuple[Recorded, float]:
+    """What an IMU measured, where it did; and the median of the specific force where it is in g, else 0."""
     good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
     good &= True if valid is None else valid != 0
     good &= np.append(True, np.diff(times) > 0)
     acc, avel = (matmul(values[good].astype("f8"), mount.rotation.T) for values in (acc, avel))
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
     in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
-    return (times[good], acc * GRAVITY if in_g else acc, avel), unit * in_g
+    return Recorded(times[good], acc * GRAVITY if in_g else acc, avel, mount), unit * in_g
 
 
 def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, main_offset: float) -> Measured:
@@ -151,18 +155,11 @@ def _measured(radar: Recording, middle: float, options: RadarOdometryOptions, ma
     return Measured(times + middle + mount.time_offset - main_offset, vel, cov, mount, options)
 
 
-def _contradicting(
-    radars: Mapping[str, Measured],
-    imu_ts: np.ndarray,
-    acc: np.ndarray,
-    avel: np.ndarray,
-    imu: Mount,
-    options: RadarOdometryOptions,
-) -> list[str]:
-    """Radars of which more velocities contradict the IMU than may, each alone. Arguments as of `estimate`."""
+def _contradicting(radars: Mapping[str, Measured], recorded: Recorded) -> list[str]:
+    """Radars of which more velocities contradict the IMU than may, each alone."""
     found = []
     for name, each in radars.items():
-        alone = estimate(*each[:3], imu_ts, acc, avel, (each.mount, imu), each.options)
+        alone = estimate([each], recorded)
         doubted = (alone.motion.weight[each.known] <= 0.5).sum()
         if np.isinf(alone.time_offsets[1]).any() or doubted > TUNING.contradicted * each.known.sum():
             found.append(name)
@@ -271,34 +268,19 @@ class Estimate(NamedTuple):
     time_offsets: np.ndarray = np.zeros((2, 0))
 
 
-def estimate(
-    ts: np.ndarray,
-    vel: np.ndarray,
-    cov: np.ndarray,
-    imu_ts: np.ndarray,
-    acc: np.ndarray,
-    avel: np.ndarray,
-    mounts: tuple[Mount, Mount],
-    options: RadarOdometryOptions,
-    others: Sequence[Measured] = (),
-    memory: Memory = IN_MEMORY,
-) -> Estimate:
-    """The motion at the instants of velocities.
+def estimate(radars: Sequence[Measured], recorded: Recorded, memory: Memory = IN_MEMORY) -> Estimate:
+    """The motion at the instants of the first radar's velocities, by its options.
 
     Args:
-        ts: f8 (N,), s, of velocities; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), of the radar.
-        imu_ts: f8 (M,), s; acc, avel: f8 (M, 3), m/s2 with gravity and rad/s, in the rig's frame.
-        mounts: of the radar and the IMU.
-        others: velocities of further radars.
         memory: for what is kept of each state, and its covariances.
     """
-    radars, recorded = [Measured(ts, vel, cov, mounts[0], options), *others], (imu_ts, acc, avel)
-    likely = [likely_time_offset(each, recorded, mounts[1], options.max_time_offset) for each in radars]
+    options = radars[0].options
+    likely = [likely_time_offset(each, recorded, options.max_time_offset) for each in radars]
     certain = np.array([alone for _, alone in likely])
     offsets = np.array([[offset for offset, _ in likely], [PRIOR_SIGMA[6]] * len(radars)])
     for _ in range(ITERATIONS):
         moved = [each.moved(offset) for each, offset in zip(radars, offsets[0].tolist(), strict=True)]
-        found = at_instants(moved, imu_ts, acc, avel, mounts[1], options, memory)
+        found = at_instants(moved, recorded, memory)
         if found.common is None:
             break
         step = found.common.errors[:, 7]
@@ -309,17 +291,10 @@ def estimate(
     return found._replace(valid=found.valid & certain.all(), time_offsets=offsets)
 
 
-def at_instants(
-    radars: Sequence[Measured],
-    imu_ts: np.ndarray,
-    acc: np.ndarray,
-    avel: np.ndarray,
-    imu_mount: Mount,
-    options: RadarOdometryOptions,
-    memory: Memory,
-) -> Estimate:
+def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) -> Estimate:
     """The motion at the instants of velocities if these are nearly right; see `estimate`."""
-    ts, others = radars[0].ts, radars[1:]
+    ts, options, others = radars[0].ts, radars[0].options, radars[1:]
+    imu_ts, acc, avel, _ = recorded
     count = len(ts)
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
@@ -339,8 +314,7 @@ def at_instants(
     for part in memory.blocks(len(white), AT_ONCE):
         imu.cov[part, range(9), range(9)] += widened[part]
         imu.cov[part, range(6, 9), range(6, 9)] += white[part, None]
-    recorded, several = (imu_ts, acc, avel), bool(others)
-    factors = [as_factor(each, nodes, recorded, imu_mount, memory, several=several) for each in radars]
+    factors = [as_factor(each, nodes, recorded, memory, several=bool(others)) for each in radars]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.
     beforehand = radars[0].vertical_sigma
     prior = float(beforehand.max(initial=options.vertical, where=np.isfinite(beforehand)))

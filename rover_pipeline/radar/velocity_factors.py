@@ -22,6 +22,21 @@ from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
 
 
+class Recorded(NamedTuple):
+    """What an IMU measured, in the rig's frame.
+
+    Attributes:
+        ts: f8 (M,), s, increasing, by the clock of the first radar.
+        acc, avel: f8 (M, 3), specific force, m/s2, and angular velocity, rad/s.
+        mount: of the IMU.
+    """
+
+    ts: np.ndarray
+    acc: np.ndarray
+    avel: np.ndarray
+    mount: Mount
+
+
 class Measured(NamedTuple):
     """The velocities of a radar.
 
@@ -84,22 +99,9 @@ def swing_of(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
     return np.asarray(matmul(lever * noise, lever.T))
 
 
-def as_factor(
-    radar: Measured,
-    nodes: np.ndarray,
-    recorded: tuple[np.ndarray, np.ndarray, np.ndarray],
-    imu: Mount,
-    memory: Memory,
-    *,
-    several: bool,
-) -> RadarVelocities:
-    """The velocities of a radar in the factor graph.
-
-    Args:
-        recorded: times of the IMU, f8 (M,), s, specific force and angular velocity, f8 (M, 3), m/s2 and rad/s.
-        several: whether there are others, which show how it is turned.
-    """
-    arm = radar.mount.translation - imu.translation
+def as_factor(radar: Measured, nodes: np.ndarray, imu: Recorded, memory: Memory, *, several: bool) -> RadarVelocities:
+    """The velocities of a radar in the factor graph; several: whether others show how it is turned."""
+    arm = radar.mount.translation - imu.mount.translation
     at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
     radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
     rows = (radar.cov[:, 2, 2] < radar.vertical_sigma**2 / 2).any()  # it sees more of the vertical than is known
@@ -110,7 +112,7 @@ def as_factor(
     values, axes = eigh(cov[known])  # what is left must be a covariance
     values = np.maximum(values, radar.options.least_error**2)[:, None]
     cov[known] = matmul(axes * values, np.swapaxes(axes, 1, 2))
-    cov += matmul(radar.mount.rotation.T, swing_of(recorded[2], arm), radar.mount.rotation)
+    cov += matmul(radar.mount.rotation.T, swing_of(imu.avel, arm), radar.mount.rotation)
     vertical, min_error = radar.vertical_sigma, radar.options.least_error
     measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
     for part in memory.blocks(len(at), AT_ONCE):
@@ -121,9 +123,9 @@ def as_factor(
     now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
     instants, places = np.unique(now, return_inverse=True)
     moved = memory.zeros(*now.shape, 3), memory.zeros(*now.shape, 3, 3), memory.zeros(*now.shape, 3)
-    states = integrated(instants, *recorded, memory)
+    states = integrated(instants, *imu[:3], memory)
     for part in memory.blocks(len(at), AT_ONCE):
-        moved[0][:, part] = [sampled(each, recorded[0], recorded[2]) for each in now[:, part]]
+        moved[0][:, part] = [sampled(each, imu.ts, imu.avel) for each in now[:, part]]
         rot, gained = (each[places.reshape(now.shape)[:, part]] for each in states)
         moved[1][:, part] = matmul(np.swapaxes(rot[0], 1, 2), rot)
         moved[2][:, part] = np.einsum("nji,knj->kni", rot[0], gained - gained[0])
@@ -137,9 +139,7 @@ def _components(information: np.ndarray, vertical: np.ndarray) -> float:
     return float((values / (values + vertical[:, None] ** -2.0))[np.isfinite(vertical)].sum())
 
 
-def likely_time_offset(
-    radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount, max_offset: float
-) -> tuple[float, bool]:
+def likely_time_offset(radar: Measured, imu: Recorded, max_offset: float) -> tuple[float, bool]:
     """A first guess of the time offset of a radar, to be added to its times, s, and whether no other is as good.
 
     The best offset of a coarse grid is refined by a fine one, because the graph is linearised and finds only an offset
@@ -147,18 +147,17 @@ def likely_time_offset(
     the right one may be beyond it, where the motion repeats itself.
 
     Args:
-        recorded: as of `as_factor`.
         max_offset: s.
     """
     known = np.flatnonzero(radar.known & np.isfinite(radar.cov).all(axis=(1, 2)))
-    if not len(known) or len(recorded[0]) < 2:
+    if not len(known) or len(imu.ts) < 2:
         return 0.0, True
     radar = radar._replace(ts=radar.ts[known], vel=radar.vel[known], cov=radar.cov[known])
     interval = float(PRIOR_SIGMA[6])
-    step = max(float(np.median(np.diff(recorded[0]))), radar.options.least_error / GRAVITY)
+    step = max(float(np.median(np.diff(imu.ts))), radar.options.least_error / GRAVITY)
     count = int(max_offset / interval)
     offsets = interval * np.arange(-count, count + 1)
-    groups, excess = _costs(offsets, radar, recorded, imu)
+    groups, excess = _costs(offsets, radar, imu)
     worse = groups - groups[:, [groups.sum(axis=0).argmin()]]
     # What errors of the stated size do, and any others, which are independent in groups of neighbouring frames.
     stated, normal = chdtri(1, FALSE_ALARM / len(offsets)), np.sqrt(chdtri(1, FALSE_ALARM))
@@ -169,12 +168,10 @@ def likely_time_offset(
     alone = sum(map(np.any, near)) == 1 and not (count and (good[0] or good[-1]))
     count = int(interval / step)
     fine = coarse + step * np.arange(-count, count + 1)
-    return float(fine[_costs(fine, radar, recorded, imu)[0].sum(axis=0).argmin()]), alone
+    return float(fine[_costs(fine, radar, imu)[0].sum(axis=0).argmin()]), alone
 
 
-def _costs(
-    offsets: np.ndarray, radar: Measured, recorded: tuple[np.ndarray, np.ndarray, np.ndarray], imu: Mount
-) -> tuple[np.ndarray, float]:
+def _costs(offsets: np.ndarray, radar: Measured, imu: Recorded) -> tuple[np.ndarray, float]:
     """What is left between velocities and the IMU at time offsets, f8 (K,), s.
 
     The gyroscope rotates velocities into one frame, and the integral of the specific force is subtracted from them.
@@ -186,8 +183,8 @@ def _costs(
         f8 (G, K), of G groups of neighbouring frames, as many as there are frames in one; by how much errors are larger
         than stated (Birge's ratio), by which costs were divided.
     """
-    vertical, arm = radar.vertical_sigma, radar.mount.translation - imu.translation
-    cov = radar.cov + matmul(radar.mount.rotation.T, swing_of(recorded[2], arm), radar.mount.rotation)
+    vertical, arm = radar.vertical_sigma, radar.mount.translation - imu.mount.translation
+    cov = radar.cov + matmul(radar.mount.rotation.T, swing_of(imu.avel, arm), radar.mount.rotation)
     _, information = without_prior(cov, radar.vel, vertical, radar.options.least_error)
     # The bias of the gyroscope tilts gravity. Its parabola leaves a line by no more than the noise of a velocity: the
     # root mean square of t^2 / 2 less its line is T^2 / (12 sqrt(5)).
@@ -199,8 +196,8 @@ def _costs(
     group = np.arange(len(radar.ts)) * count // len(radar.ts)
     groups = np.repeat(np.bincount(group, alone)[:, None], len(offsets), axis=1)
     covered, compared = np.zeros((2, len(offsets)))
-    ends = np.flatnonzero((np.diff(recorded[0]) > MAX_SILENCE) | (np.diff(recorded[0] // seconds) > 0)) + 1
-    for imu_ts, acc, avel in zip(*(np.split(each, ends) for each in recorded), strict=True):
+    ends = np.flatnonzero((np.diff(imu.ts) > MAX_SILENCE) | (np.diff(imu.ts // seconds) > 0)) + 1
+    for imu_ts, acc, avel in zip(*(np.split(each, ends) for each in imu[:3]), strict=True):
         rot, gained = integrated(imu_ts, imu_ts, acc, avel)
         gained += np.einsum("nij,nj->ni", rot, np.cross(avel, arm))
         table = np.concatenate([matmul(rot, radar.mount.rotation).reshape(-1, 9), gained], axis=1)

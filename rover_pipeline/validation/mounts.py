@@ -165,7 +165,7 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     error = points["deviation"][points["certain"] != 0].astype("f8")
     error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
     typical = np.median(error, axis=0) if len(error) else np.zeros(2)
-    estimate = inertial_mount.calibrate(radar, recorded, mount, typical, brief=brief)
+    estimate = inertial_mount.calibrate(radar, recorded, typical, brief=brief)
     return Shown(sensor, "radar", declared, estimate, {})
 
 

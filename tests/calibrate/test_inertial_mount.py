@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import chdtrc
 
-from rover_pipeline.calibrate.inertial_mount import Recorded, calibrate
+from rover_pipeline.calibrate.inertial_mount import calibrate
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import FALSE_ALARM, changed, compare, difference
 from rover_pipeline.radar.options import RadarOdometryOptions
-from rover_pipeline.radar.velocity_factors import Measured
+from rover_pipeline.radar.velocity_factors import Measured, Recorded
 from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors import imu
@@ -32,7 +32,7 @@ def walk(seconds: float) -> tuple[Measured, Recorded]:
     vel = np.einsum("nji,nj->ni", state.rot, state.vel) + rng.normal(0, SIGMA, (len(ts), 3))
     reading = imu.measure(imu.ideal_reading(rig.mounted("imu").at(imu_ts)), rig.imu_errors(), rng)
     avel = reading.avel - reading.avel[imu_ts < 0.95].mean(axis=0)
-    recorded = imu_ts, *(values @ IMU.rotation.T for values in (reading.acc, avel))
+    recorded = Recorded(imu_ts, reading.acc @ IMU.rotation.T, avel @ IMU.rotation.T, IMU)
     return measured(ts, vel), recorded
 
 
@@ -47,7 +47,7 @@ def test_a_walk_beside_an_imu_shows_how_a_radar_is_turned_where_it_is_and_how_la
     radar, recorded = walk(30)
     off, true = np.array([0.02, 0.0, 0.07, 0.06, -0.05, 0.0, 0.03]), TRUE._replace(time_offset=0.03)
     declared = changed(true, -off)
-    found = calibrate(radar._replace(ts=radar.ts - off[6], mount=declared), recorded, IMU, ERROR)
+    found = calibrate(radar._replace(ts=radar.ts - off[6], mount=declared), recorded, ERROR)
     error = difference(found.mount, true)
     assert found.adopted and found.observed.all()
     assert compare(declared, found).is_wrong and not compare(true, found).is_wrong
@@ -56,11 +56,11 @@ def test_a_walk_beside_an_imu_shows_how_a_radar_is_turned_where_it_is_and_how_la
 
 def test_a_test_in_brief_finds_a_wrong_mount_and_adopts_none_that_agrees_with_the_right_one() -> None:
     radar, recorded = walk(30)
-    right = calibrate(radar, recorded, IMU, ERROR, brief=True)
+    right = calibrate(radar, recorded, ERROR, brief=True)
     assert not right.adopted and right.observed.any() and not compare(TRUE, right).is_wrong
     assert right.tested().startswith("errors from ")
     declared = changed(TRUE, np.radians([0, 0, 6.0, 0, 0, 0, 0]))
-    wrong = calibrate(radar._replace(mount=declared), recorded, IMU, ERROR, brief=True)
+    wrong = calibrate(radar._replace(mount=declared), recorded, ERROR, brief=True)
     off = compare(declared, wrong)
     assert wrong.adopted and off.is_wrong and abs(np.degrees(off.error[2]) + 6) < 3 * np.degrees(off.sigma[2])
 
@@ -69,7 +69,7 @@ def test_a_test_in_brief_takes_a_minute_of_a_longer_recording() -> None:
     radar, recorded = walk(90)
     middle = np.abs(radar.ts - np.median(radar.ts)) <= 30
     part = radar._replace(ts=radar.ts[middle], vel=radar.vel[middle], cov=radar.cov[middle])
-    brief, minute = (calibrate(each, recorded, IMU, ERROR, brief=True) for each in (radar, part))
+    brief, minute = (calibrate(each, recorded, ERROR, brief=True) for each in (radar, part))
     assert brief.covariance.tobytes() == minute.covariance.tobytes()
 
 
@@ -80,9 +80,8 @@ def test_a_rig_that_stands_or_goes_straight_on_leaves_the_mount_as_declared(spee
     vel = [speed, 0, 0] @ TRUE.rotation + rng.normal(0, SIGMA, (len(ts), 3))
     still = np.array([0, 0, 9.80665]) + rng.normal(0, 0.02, (len(imu_ts), 3))
     declared = changed(TRUE, np.array([0, 0, 0.087, 0, 0, 0, 0]))
-    found = calibrate(
-        measured(ts, vel)._replace(mount=declared), (imu_ts, still, rng.normal(0, 0.002, still.shape)), IMU, ERROR
-    )
+    recorded = Recorded(imu_ts, still, rng.normal(0, 0.002, still.shape), IMU)
+    found = calibrate(measured(ts, vel)._replace(mount=declared), recorded, ERROR)
     assert not found.adopted and not found.observed.any() and found.mount == declared
     assert found.remarks
     if speed:
@@ -90,24 +89,25 @@ def test_a_rig_that_stands_or_goes_straight_on_leaves_the_mount_as_declared(spee
 
 
 def test_an_imu_in_other_units_or_of_another_time_shows_no_mount() -> None:
-    radar, (imu_ts, acc, avel) = walk(12)
-    for wrong in ((imu_ts, acc, np.degrees(avel)), (imu_ts, acc, -avel), (imu_ts, acc[::-1], avel[::-1])):
-        found = calibrate(radar, wrong, IMU, ERROR)
+    radar, right = walk(12)
+    acc, avel = right.acc, right.avel
+    for wrong in ({"avel": np.degrees(avel)}, {"avel": -avel}, {"acc": acc[::-1], "avel": avel[::-1]}):
+        found = calibrate(radar, right._replace(**wrong), ERROR)
         assert not found.adopted and not found.observed.any() and found.remarks
 
 
 def test_a_mount_that_nobody_declared_is_not_looked_for() -> None:
     radar, recorded = walk(12)
     nobody = Mount(np.zeros(3), np.eye(3), "identity")
-    assert not calibrate(radar._replace(mount=nobody), recorded, IMU, ERROR).adopted
+    assert not calibrate(radar._replace(mount=nobody), recorded, ERROR).adopted
 
 
 # Within 2 degrees it is not: the directions of its points are not known as well.
 def test_a_real_radar_carried_by_hand_is_turned_as_published_as_far_as_its_directions_say(captures: Path) -> None:
-    ts, vel, cov, *recorded = carried(captures)[0]
+    ts, vel, cov, imu_ts, acc, avel = carried(captures)[0]
     declared = changed(HAND_RADAR, np.append(np.radians(10) * np.array([0.6, 0.0, 0.8]), np.zeros(4)))
     radar = Measured(ts, vel, cov, declared, RadarOdometryOptions(vertical=1.0))
-    found = calibrate(radar, (recorded[0], recorded[1], recorded[2]), HAND_IMU, np.array([0.02, 0.05]))
+    found = calibrate(radar, Recorded(imu_ts, acc, avel, HAND_IMU), np.array([0.02, 0.05]))
     turn = difference(HAND_RADAR, found.mount)[:3]
     assert chdtrc(3, turn @ np.linalg.solve(found.covariance[:3, :3], turn)) > FALSE_ALARM
     assert np.degrees(found.sigma[:3]).min() > 1

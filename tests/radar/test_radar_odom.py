@@ -10,12 +10,13 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import AT_ONCE, ImuNoise, preintegrate
-from rover_pipeline.numerics.blocks import Memory, OnDisk
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, OnDisk
 from rover_pipeline.odometry import level
 from rover_pipeline.radar.factor_graph import without_prior
 from rover_pipeline.radar.inertial_odometry import Estimate, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
+from rover_pipeline.radar.velocity_factors import Measured, Recorded
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.sensors import imu
@@ -30,6 +31,23 @@ HAND_RADAR = Mount(
     @ np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
 )
 HAND_IMU = Mount(np.zeros(3), np.eye(3))
+HAND_OPTIONS = RadarOdometryOptions(vertical=1.0)
+
+
+def estimated(
+    ts: np.ndarray,
+    vel: np.ndarray,
+    cov: np.ndarray,
+    imu_ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    *,
+    options: RadarOdometryOptions = OPTIONS,
+    mounts: tuple[Mount, Mount] = (MOUNTS["radar"], MOUNTS["imu"]),
+    memory: Memory = IN_MEMORY,
+) -> Estimate:
+    """The estimate of one radar and an IMU."""
+    return estimate([Measured(ts, vel, cov, mounts[0], options)], Recorded(imu_ts, acc, avel, mounts[1]), memory)
 
 
 def walk(
@@ -64,10 +82,8 @@ def walk(
     unbiased = reading.avel - reading.avel[imu_ts < 0.95].mean(axis=0)
     acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, unbiased))
     sent = (imu_ts % 5 < 4.5) | (imu_ts % 5 > 4.5 + silence)
-    found = estimate(
-        ts + late, scales[0] * vel, np.tile(whole, (len(ts), 1, 1)), imu_ts[sent], scales[1] * acc[sent], avel[sent],
-        (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS,
-    )  # fmt: skip
+    measured = Measured(ts + late, scales[0] * vel, np.tile(whole, (len(ts), 1, 1)), MOUNTS["radar"], OPTIONS)
+    found = estimate([measured], Recorded(imu_ts[sent], scales[1] * acc[sent], avel[sent], MOUNTS["imu"]))
     return found, rig.mounted("imu").at(ts).pos, rig.motion.at(ts).rot
 
 
@@ -151,8 +167,7 @@ def test_an_imu_that_measures_nothing_of_use_gives_no_time_offset(imu_ts: np.nda
     ts = np.arange(0.3, 2, 0.1)
     vel, cov = np.tile([2.0, 0.0, 0.0], (len(ts), 1)), np.tile(np.eye(3) * 1e-3, (len(ts), 1, 1))
     acc, avel = np.tile(-GRAVITY, (len(imu_ts), 1)), np.zeros((len(imu_ts), 3))
-    mounts = MOUNTS["radar"], MOUNTS["imu"]
-    assert np.abs(estimate(ts, vel, cov, imu_ts, acc, avel, mounts, OPTIONS).time_offsets[0]).max() < 1e-3
+    assert np.abs(estimated(ts, vel, cov, imu_ts, acc, avel).time_offsets[0]).max() < 1e-3
 
 
 def test_where_the_motion_does_not_change_the_time_of_a_radar_is_unknown() -> None:
@@ -160,7 +175,7 @@ def test_where_the_motion_does_not_change_the_time_of_a_radar_is_unknown() -> No
     vel = np.tile([2.0, 0.0, 0.0], (len(ts), 1)) + np.random.default_rng(0).normal(0, 0.03, (len(ts), 3))
     cov = np.tile(np.diag([0.03, 0.03, 0.03]) ** 2, (len(ts), 1, 1))
     acc, avel = np.tile(-GRAVITY, (len(imu_ts), 1)), np.zeros((len(imu_ts), 3))
-    found = estimate(ts, vel, cov, imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS)
+    found = estimated(ts, vel, cov, imu_ts, acc, avel)
     (seconds,), (deviation,) = found.time_offsets
     assert deviation > 0.03 and abs(seconds) < 0.02 and found.valid.all()
 
@@ -174,7 +189,7 @@ def test_velocities_that_are_wrong_for_a_second_count_little() -> None:
     cov = np.tile(np.eye(3) * 0.03**2, (len(ts), 1, 1))
     reading = imu.ideal_reading(rig.mounted("imu").at(imu_ts))
     acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, reading.avel))
-    found = estimate(ts, vel, cov, imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS)
+    found = estimated(ts, vel, cov, imu_ts, acc, avel)
     assert found.motion.weight[60:70].max() < 0.3 and np.median(found.motion.weight) > 0.8
     error = np.linalg.norm(found.motion.vel - rig.mounted("imu").at(ts).vel @ _heading(found, rig, ts).T, axis=1)
     assert error.max() < 0.15
@@ -190,12 +205,8 @@ def test_equations_that_are_held_on_disk_give_the_same_bytes(tmp_path: Path) -> 
     rng, ts, imu_ts = np.random.default_rng(5), np.arange(0.3, 60, 0.1), np.arange(0.1, 60.1, 0.05)
     vel, cov = rng.normal(0, 0.1, (len(ts), 3)), np.tile(np.eye(3) * 0.1**2, (len(ts), 1, 1))
     acc, avel = rng.normal(0, 0.01, (2, len(imu_ts), 3)) - np.stack([[GRAVITY], [0 * GRAVITY]])
-    mounts = MOUNTS["radar"], MOUNTS["imu"]
     assert len(ts) > AT_ONCE  # more than one block
-    held, disk = (
-        estimate(ts, vel, cov, imu_ts, acc, avel, mounts, OPTIONS, memory=memory)
-        for memory in (Memory(), OnDisk(tmp_path))
-    )
+    held, disk = (estimated(ts, vel, cov, imu_ts, acc, avel, memory=memory) for memory in (Memory(), OnDisk(tmp_path)))
     for one, other in zip([*held.motion, held.sigma, held.valid], [*disk.motion, disk.sigma, disk.valid], strict=True):
         assert one.tobytes() == other.tobytes()
     assert held.valid.any()
@@ -205,12 +216,11 @@ def test_without_velocities_or_without_the_imu_nothing_is_valid() -> None:
     ts, imu_ts = np.arange(0.3, 5, 0.1), np.arange(0.1, 5.1, 0.01)
     nothing, cov = np.full((len(ts), 3), np.nan), np.full((len(ts), 3, 3), np.nan)
     acc = np.tile(-GRAVITY, (len(imu_ts), 1))
-    mounts = MOUNTS["radar"], MOUNTS["imu"]
-    assert not estimate(ts, nothing, cov, imu_ts, acc, 0 * acc, mounts, OPTIONS).valid.any()
+    assert not estimated(ts, nothing, cov, imu_ts, acc, 0 * acc).valid.any()
     still = np.zeros((len(ts), 3)), np.tile(np.eye(3) * 1e-4, (len(ts), 1, 1))
-    assert estimate(ts, *still, imu_ts, acc, 0 * acc, mounts, OPTIONS).valid.all()
+    assert estimated(ts, *still, imu_ts, acc, 0 * acc).valid.all()
     early = imu_ts < 2.5
-    half = estimate(ts, *still, imu_ts[early], acc[early], 0 * acc[early], mounts, OPTIONS).valid
+    half = estimated(ts, *still, imu_ts[early], acc[early], 0 * acc[early]).valid
     assert half[ts < 2.3].all() and not half[ts > 2.7].any()
 
 
@@ -291,9 +301,8 @@ def carried(captures: Path) -> tuple[tuple[np.ndarray, ...], float]:
 
 def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_level(captures: Path) -> None:
     measured, late = carried(captures)
-    radar_ts, vel, cov, imu_ts, acc, avel = measured
-    options = RadarOdometryOptions(vertical=1.0)
-    found = estimate(radar_ts, vel, cov, imu_ts, acc, avel, (HAND_RADAR, HAND_IMU), options)
+    radar_ts, vel, _, imu_ts, acc, _ = measured
+    found = estimated(*measured, options=HAND_OPTIONS, mounts=(HAND_RADAR, HAND_IMU))
     ((seconds,), (deviation,)) = found.time_offsets
     assert abs(seconds + late) < min(0.01, 3 * deviation)
     # The motion between the frames, by the IMU and all other velocities, is a witness of each of them.
@@ -319,10 +328,8 @@ def test_parts_of_a_real_recording_say_how_well_they_know_the_time_of_the_radar(
     squares = []
     for start in np.arange(ts[0], ts[-1] - 10, 5):
         own, near = (ts >= start) & (ts < start + 10), (imu_ts > start - 1) & (imu_ts < start + 11)
-        found = estimate(
-            ts[own], vel[own], cov[own], imu_ts[near], acc[near], avel[near], (HAND_RADAR, HAND_IMU),
-            RadarOdometryOptions(vertical=1.0),
-        )  # fmt: skip
+        part = ts[own], vel[own], cov[own], imu_ts[near], acc[near], avel[near]
+        found = estimated(*part, options=HAND_OPTIONS, mounts=(HAND_RADAR, HAND_IMU))
         (seconds,), (deviation,) = found.time_offsets
         squares += [((seconds + late) / deviation) ** 2] * bool(np.isfinite(deviation))
     assert len(squares) >= 4 and 0.3 < np.mean(squares) < 4
@@ -332,7 +339,6 @@ def test_parts_of_a_real_recording_say_how_well_they_know_the_time_of_the_radar(
 def test_an_imu_of_another_time_or_with_its_gyroscope_reversed_makes_no_state_valid(captures: Path, sign: int) -> None:
     (ts, vel, cov, imu_ts, acc, avel), _ = carried(captures)
     late = 20.0 * (sign > 0)
-    found = estimate(
-        ts + late, vel, cov, imu_ts, acc, sign * avel, (HAND_RADAR, HAND_IMU), RadarOdometryOptions(vertical=1.0)
-    )
+    measured = ts + late, vel, cov, imu_ts, acc, sign * avel
+    found = estimated(*measured, options=HAND_OPTIONS, mounts=(HAND_RADAR, HAND_IMU))
     assert np.isinf(found.time_offsets[1]).all() and not found.valid.any()

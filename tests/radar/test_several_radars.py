@@ -12,7 +12,7 @@ from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.inertial_odometry import Estimate, _channels, _contradicting, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
-from rover_pipeline.radar.velocity_factors import Measured
+from rover_pipeline.radar.velocity_factors import Measured, Recorded
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.sensors import imu
@@ -48,25 +48,24 @@ def velocities(
 
 def driven(seed: int, radars: dict[str, Measured], rig: Rig) -> tuple[Estimate, dict[str, np.ndarray], np.ndarray]:
     """The estimate of the first radar, its channels, and its true velocity in its own frame."""
-    imu_ts, acc, avel = readings(rig, seed)
-    first, *others = radars.values()
+    first = next(iter(radars.values()))
     mounts = first.mount, rig.mounts["imu"]
-    found = estimate(*first[:3], imu_ts, acc, avel, mounts, OPTIONS, others)
+    found = estimate([*radars.values()], readings(rig, seed))
     states = rig.mounted(next(iter(radars))).at(first.ts)
     parts = [channels for _, channels in _channels(found, mounts, 0.0)]
     channels = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return found, channels, np.einsum("nji,nj->ni", states.rot, states.vel)
 
 
-def readings(rig: Rig, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times, accelerations and angular rates of the IMU, in the frame of the rig."""
+def readings(rig: Rig, seed: int) -> Recorded:
+    """What the IMU of a rig measures."""
     imu_ts, rng = np.arange(0.1, SECONDS + 0.1, 0.01), np.random.default_rng(seed)
     ideal, size = imu.ideal_reading(rig.mounted("imu").at(imu_ts)), (len(imu_ts), 3)
     # Noise of the densities that the options state, in samples of 10 ms, and biases as large as the tuning says.
     acc = ideal.acc + rng.normal(0, OPTIONS.acc_noise * 10, size) + rng.normal(0, ACC_BIAS, 3)
     avel = ideal.avel + rng.normal(0, OPTIONS.gyro_noise * 10, size) + rng.normal(0, TUNING.gyro_bias, 3)
     acc, avel = (values @ rig.mounts["imu"].rotation.T for values in (acc, avel))
-    return imu_ts, acc, avel
+    return Recorded(imu_ts, acc, avel, rig.mounts["imu"])
 
 
 def normalised(channels: dict[str, np.ndarray], true: np.ndarray) -> float:
@@ -124,10 +123,10 @@ def test_where_the_first_radar_is_mounted_wrong_its_own_covariance_says_so(rig: 
 
 def test_a_radar_whose_velocities_are_those_of_something_else_is_found_to_contradict(rig: Rig) -> None:
     for seed in range(2):
-        radars, (ts, acc, avel) = front_and_left(rig, seed), readings(rig, seed)
+        radars = front_and_left(rig, seed)
         noise = np.random.default_rng(seed).normal(0, 3, radars["radar_left"].vel.shape)
         radars["radar_left"] = radars["radar_left"]._replace(vel=radars["radar_left"].vel + noise)
-        assert _contradicting(radars, ts, acc, avel, rig.mounts["imu"], OPTIONS) == ["radar_left"]
+        assert _contradicting(radars, readings(rig, seed)) == ["radar_left"]
         radars["radar_left"] = radars["radar_left"].without()
         found, channels, true = driven(seed, radars, rig)
         assert found.valid.all() and normalised(channels, true) < 2.5
@@ -135,9 +134,7 @@ def test_a_radar_whose_velocities_are_those_of_something_else_is_found_to_contra
 
 def test_no_radar_of_a_good_rig_is_left_out(rig: Rig) -> None:
     for seed in range(2):
-        ts, acc, avel = readings(rig, seed)
-        radars = front_and_left(rig, seed, turned=5.0)
-        assert not _contradicting(radars, ts, acc, avel, rig.mounts["imu"], OPTIONS)
+        assert not _contradicting(front_and_left(rig, seed, turned=5.0), readings(rig, seed))
 
 
 def test_frames_of_two_radars_at_the_same_instants_are_one_state(rig: Rig) -> None:
@@ -160,8 +157,8 @@ def test_a_mount_that_is_right_is_not_doubted_where_the_rig_stands_still(rig: Ri
     radars = {name: each._replace(vel=0 * each.vel) for name, each in front_and_left(rig, 0).items()}
     ts = np.arange(0.1, SECONDS + 0.1, 0.01)
     acc = np.tile([0.0, 0.0, 9.80665], (len(ts), 1))
-    mounts = radars["radar_front"].mount, Mount(np.zeros(3), np.eye(3))
-    found = estimate(*radars["radar_front"][:3], ts, acc, 0 * acc, mounts, OPTIONS, [radars["radar_left"]])
+    still = Recorded(ts, acc, 0 * acc, Mount(np.zeros(3), np.eye(3)))
+    found = estimate([radars["radar_front"], radars["radar_left"]], still)
     assert found.valid.all() and found.common is not None and not found.common.is_wrong.any()
     assert np.abs(found.common.errors).max() < 1e-3 and np.isfinite(found.common.birge)
 
