@@ -111,8 +111,9 @@ class PointFinder:
         """
         max_points, bins = self._options.max_points, float(spectrum.shape[2])
         peaks = self.detect(power).select(slice(max_points))
-        artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
-        artefact *= not self._board.real
+        artefact = np.zeros(len(peaks.snr), "u1")
+        if not self._board.real:  # real samples have neither I and Q nor a range axis that wraps
+            artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
         if self._resolve_ambiguity is not None:
             echoes = partial(self._echoes, spectrum)
             ambiguity, certain, direction = self._resolve_ambiguity(echoes, peaks, spectrum.shape[2], guide)
