@@ -35,7 +35,7 @@ class Board:
         polarity: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
         rx_polarity: the same of each receiver.
         design_ghz: frequency whose half wavelength the positions are multiples of.
-        spacing: half wavelengths of the recording's centre frequency in a half wavelength of the design; see `placed`.
+        spacing: half wavelengths of the recording's centre frequency in a half wavelength of the design.
         gains: relative gain of each virtual antenna, as a calibration has measured it; empty = all 1.
     """
 
@@ -47,10 +47,6 @@ class Board:
     design_ghz: float = AUTOMOTIVE_GHZ
     spacing: float = 1.0
     gains: tuple[complex, ...] = ()
-
-    def placed(self, hertz: float | None) -> Board:
-        """The board at the centre frequency of a recording; as designed if that is not known."""
-        return self if hertz is None else replace(self, spacing=hertz / (self.design_ghz * 1e9))
 
     def select(self, tx: tuple[int, ...] | None, rx: tuple[int, ...] | None) -> Board:
         """The board with some of its antennas, numbered from 1, in this order; None = all of them.
@@ -254,20 +250,16 @@ def _recorded_antennas(config: str | None) -> list[tuple[int, ...] | None]:
     return [None if given is None else tuple(given) for given in numbers.values()]
 
 
-def centre_frequency(config: str | None, samples: int | None = None) -> float | None:
+def centre_frequency(config: str | None) -> float | None:
     """Frequency in the middle of the sampled part of a chirp, Hz; None if `config.yaml` does not say.
 
     The chirp starts at `frequency`, and the ADC samples its part from `adc_start_time` on. That middle can be 3 % above
     the start, and so are phases, velocities and the distance of the antennas in wavelengths.
-
-    Args:
-        config: text of `config.yaml`.
-        samples: of a chirp; None = as `config.yaml` says.
     """
     try:
         chirp = chirp_settings(config)
-        count = samples or float(chirp["adc_samples"])
-        microseconds = float(chirp.get("adc_start_time") or 0) + count / float(chirp["sample_rate"]) * 1e3 / 2
+        sampled = float(chirp["adc_samples"]) / float(chirp["sample_rate"]) * 1e3
+        microseconds = float(chirp.get("adc_start_time") or 0) + sampled / 2
         hertz = float(chirp["frequency"]) * 1e9 + float(chirp["freq_slope"]) * 1e6 * microseconds
     except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
@@ -285,13 +277,9 @@ def placed_board(options: CaptureOptions, config: str | None, shape: tuple[int, 
 
 @lru_cache(maxsize=8)
 def _placed(name: str | None, file: CalibrationFile | None, config: str | None, shape: tuple[int, ...]) -> Board:
-    hertz = centre_frequency(config)
-    return calibrated_board(find_board(name, config, shape).placed(hertz), hertz, file)
-
-
-def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | None) -> Board:
-    """A board with the gains and the spacing of a calibration, which scales with the centre frequency."""
+    board, hertz = find_board(name, config, shape), centre_frequency(config)
     if file is None:
-        return board
+        return board if hertz is None else replace(board, spacing=hertz / (board.design_ghz * 1e9))
+    # The spacing of the calibration scales with the centre frequency.
     scale = 1.0 if hertz is None else hertz / (file.centre_ghz * 1e9)
     return replace(board, gains=file.gains(len(board.tx), len(board.rx)), spacing=file.spacing.value * scale)
