@@ -51,16 +51,13 @@ class Peaks(NamedTuple):
         return self._replace(doppler=self.doppler + bins)
 
 
-def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
+def ca_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     """Noise estimate of CA-CFAR, f8 (doppler, range): mean of the ring of training cells around each cell.
 
     Sums are float64: at 90 dB of dynamic range, the outer less the inner sum in float32 is wrong by half.
-
-    Args:
-        wrap: whether the Doppler axis is periodic; if not it ends, as in xwr.
     """
-    edge = guard[0] + train[0] if wrap else 0
-    padded = np.take(power, np.arange(-edge, len(power) + edge), axis=0, mode="wrap") if edge else power
+    edge = guard[0] + train[0]
+    padded = np.take(power, np.arange(-edge, len(power) + edge), axis=0, mode="wrap")
     mean = _ring_sums(padded, guard, train)
     mean /= _ring_counts(padded.shape, guard, train)
     return mean[edge : edge + len(power)]

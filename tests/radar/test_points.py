@@ -152,9 +152,10 @@ def test_cell_averaging_cfar_detects_the_same_cells_as_xwr() -> None:
     amplitude[rng.integers(0, 64, 20), rng.integers(0, 256, 20)] *= 10 ** rng.uniform(1, 4, 20)
     expected = xwr.CACFAR(guard=(3, 2), train=(8, 4), snr_thresh=6.0, discard_range=(0, 0))(amplitude[None])
     power = amplitude.astype("f8") ** 2 + 1
-    noise = ca_noise(power, (2, 3), (4, 8), wrap=False)
-    np.testing.assert_array_equal((power > 6.0 * noise).T, expected.mask[0])
-    assert expected.mask.sum() > 10
+    noise = ca_noise(power, (2, 3), (4, 8))
+    inside = slice(6, -6)  # the Doppler axis of xwr is not periodic
+    np.testing.assert_array_equal((power > 6.0 * noise)[inside].T, expected.mask[0][:, inside])
+    assert expected.mask[0][:, inside].sum() > 10
 
 
 def test_noise_estimates_of_constant_power_are_that_power() -> None:
