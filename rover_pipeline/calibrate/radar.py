@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.angles import coherence
 from rover_pipeline.radar.axes import is_real, max_doppler, resolutions
 from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency, placed_board, recorded_board
-from rover_pipeline.radar.detect import Peaks
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.frames import Coupling, make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
@@ -74,7 +73,7 @@ class _Radar:
         if bins is None:
             raise FormatError(f"{self.path}/radar.json: must give range_resolution and doppler_resolution, above zero")
         self.bin_m, self.bin_mps = bins
-        self.options = PointsOptions.parse({"board": board, "sample_order": order, "cfar": "os"})
+        self.options = PointsOptions.parse({"board": board, "sample_order": order})
         self.shape = self.iq.spec.shape
         self.real = is_real(self.shape[-1], self.texts["sidecar"])
         self.board = placed_board(self.options, self.texts.get("config"), self.shape)
@@ -111,29 +110,22 @@ class _Radar:
         if not len(numbers):
             raise FormatError(f"{self.path}: has no valid frame to calibrate from")
         iq = np.concatenate([self.iq.read(int(n), int(n) + 1) for n in numbers])
-        plain = self.options.model_copy(update={"estimator": "beam"})
-        self.coupling = prepare(iq, options=plain, **self.texts).coupling
-
-    def echoes(self, numbers: np.ndarray) -> Iterator[tuple[int, Peaks, np.ndarray]]:
-        """Frame, peaks and snapshots c16 (peak, antenna) of some frames."""
-        transform = make_transform(self.shape, self.options, self.real, self.coupling)
-        finder = PointFinder(self.board, self.options)
-        for number in numbers:
-            spectrum, power = transform.spectrum_and_power(self.iq.read(int(number), int(number) + 1)[0])
-            peaks = finder.detect(power)
-            yield int(number), peaks, finder.snapshots(spectrum, peaks)
+        self.coupling = prepare(iq, options=self.options, **self.texts).coupling
 
     def collect(self, numbers: np.ndarray, near: float | None = None) -> _Echoes:
         """The strongest echoes of some frames, or of each the strongest static one near a distance."""
-        middle, found = self.shape[0] // 2, []
-        for number, peaks, snapshots in self.echoes(numbers):
+        transform = make_transform(self.shape, self.options, self.real, self.coupling)
+        finder, middle, found = PointFinder(self.board, self.options), self.shape[0] // 2, []
+        for number in numbers.tolist():
+            spectrum, power = transform.spectrum_and_power(self.iq.read(number, number + 1)[0])
+            peaks = finder.detect(power)
             keep = np.flatnonzero(peaks.snr >= RADAR.strong_snr)[: TUNING.frame_echoes]
             if near is not None:
                 there = (np.abs(peaks.range * self.bin_m - near) < TUNING.near_m) & (np.abs(peaks.doppler - middle) < 1)
                 keep = np.flatnonzero(there)[:1]
             found.append(
                 _Echoes(
-                    snapshots[keep],
+                    finder.snapshots(spectrum, peaks)[keep],
                     peaks.range[keep] * self.bin_m,
                     (peaks.doppler[keep] - middle) * self.bin_mps,
                     peaks.snr[keep],
