@@ -115,11 +115,6 @@ def look(
             slopes[n, k] = 0.0
         if not whole:
             continue
-        if count == 1:
-            values[n] = each[0]
-            for k in range(8 * min(1, len(slopes))):
-                slopes[n, k] = by[0, k]
-            continue
         for m in range(count):
             each[m] = np.exp(power * (each[m] - peak))
             total += each[m]
