@@ -58,16 +58,6 @@ def _clipped(frame: np.ndarray) -> float:
     return sum(rails.values()) / frame.size
 
 
-def frame_health(samples: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Share of the chirps of a frame with interference, share of its samples, and `antenna_power`.
-
-    Args:
-        samples: c8 (chirp, tx, rx, sample), or f4 where they are real.
-    """
-    bursts = find_bursts(samples)
-    return interfered_share(bursts), float(bursts.mean()), antenna_power(samples)
-
-
 def antenna_power(samples: np.ndarray) -> np.ndarray:
     """Power of each virtual antenna over that of the median one, dB, f8 (tx, rx).
 
@@ -165,8 +155,6 @@ def excise(words: np.ndarray, how: Excise, real: bool, order: str) -> np.ndarray
     Args:
         how: "time" = the parts of chirps with bursts, and a part on both sides; "chirp" = whole chirps.
     """
-    if how == "keep":
-        return words
     samples = samples_of(words, real, order)
     bursts = find_bursts(samples)
     if not bursts.any():

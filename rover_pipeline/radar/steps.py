@@ -22,7 +22,7 @@ from rover_pipeline.radar.axes import is_real, resolutions
 from rover_pipeline.radar.boards import Board, placed_board
 from rover_pipeline.radar.ego_motion import MIN_ECHOES
 from rover_pipeline.radar.frames import Frames, near_zero
-from rover_pipeline.radar.health import frame_health
+from rover_pipeline.radar.health import antenna_power, find_bursts, interfered_share
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -235,14 +235,14 @@ def quality(
         values = find.coherence(*frames.spectrum_and_power(i), TUNING.strong_snr) if find else np.empty(0)
         return float(np.median(values)) if len(values) >= MIN_ECHOES else float("nan")
 
-    found = [frame_health(frames.samples(i)) for i in range(len(frames))]
-    interfered, excised, power = (np.array(values, "f4") for values in zip(*found, strict=True))
+    numbers = range(len(frames))
+    bursts = [find_bursts(frames.samples(i)) for i in numbers]
     return {
         "clipped": frames.clipped(),
-        "interfered": interfered,
-        "excised": excised,
-        "coherence": np.array([coherence(i) for i in range(len(frames))], "f4"),
-        "antenna_power": power,
+        "interfered": np.array([interfered_share(each) for each in bursts], "f4"),
+        "excised": np.array([each.mean() for each in bursts], "f4"),
+        "coherence": np.array([coherence(i) for i in numbers], "f4"),
+        "antenna_power": np.array([antenna_power(frames.samples(i)) for i in numbers], "f4"),
     }
 
 
