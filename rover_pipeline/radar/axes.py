@@ -1,13 +1,10 @@
-"""What `radar.json` and `config.yaml` say of the samples, and the values of bins, published as `axes.json`."""
+"""What `radar.json` and `config.yaml` say of the samples and of the size of bins."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
-
-import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_collection, parse_json
@@ -104,40 +101,6 @@ def range_axis(sidecar: str, meta: str | None) -> tuple[float, int]:
     return bins[0], samples // 2 if _read(int, meta, "iq", "shape", -1) == samples else samples
 
 
-def describe_axes(
-    sidecar: str | None,
-    *,
-    chirps: int,
-    samples: int,
-    doppler: int = 0,
-    elevation: np.ndarray | None = None,
-    azimuth: np.ndarray | None = None,
-    range_bins: int = 0,
-    range_length: int = 0,
-    range_bias: float = 0.0,
-) -> str:
-    """The text of `axes.json`: values in m, m/s and radians, or null if the sidecar does not give the size of bins.
-
-    Args:
-        chirps, samples: of a frame, which the resolutions in `radar.json` refer to.
-        doppler, range_bins: numbers of bins of the product.
-        range_length: length of the transform that the range bins come from.
-        range_bias: what ranges come out too long, m.
-        elevation, azimuth: sine at each bin.
-    """
-    bins = resolutions(sidecar)
-    axes: dict[str, dict[str, object]] = {}
-    if doppler:
-        velocity = None if bins is None else (np.arange(doppler) - doppler // 2) * bins[1] * chirps / doppler
-        axes["doppler"] = {"unit": "m/s", "positive": "recedes", "values": _rounded(velocity)}
-    for name, sines, direction in (("elevation", elevation, "up"), ("azimuth", azimuth, "right")):
-        if sines is not None:
-            axes[name] = {"unit": "rad", "positive": direction, "values": _rounded(np.arcsin(np.clip(sines, -1, 1)))}
-    distance = None if bins is None else np.arange(range_bins) * bins[0] * samples / range_length - range_bias
-    axes["range"] = {"unit": "m", "positive": "away", "values": _rounded(distance)}
-    return json.dumps(axes) + "\n"
-
-
 def _read(convert: Callable[[Any], T], text: str | None, *keys: str | int) -> T | None:
     """The converted value at a path of keys in a JSON text; None if it is not there or cannot be converted."""
     try:
@@ -147,7 +110,3 @@ def _read(convert: Callable[[Any], T], text: str | None, *keys: str | int) -> T 
         return convert(value)
     except (FormatError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
-
-
-def _rounded(values: np.ndarray | None) -> list[float] | None:
-    return None if values is None else [round(float(value), 6) for value in values]

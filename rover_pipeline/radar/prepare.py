@@ -8,6 +8,7 @@ Arguments mean the same as in `rover_pipeline.radar.steps`; others that a step h
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.angles import centred_sines
-from rover_pipeline.radar.axes import AXES, describe_axes, is_real, resolutions
+from rover_pipeline.radar.axes import AXES, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.detect import cell_pairs, imbalance
 from rover_pipeline.radar.ego_motion import MIN_ECHOES
@@ -191,26 +192,38 @@ def inspect_spectra(
     config: str | None = None,
     prepared: Prepared | None = None,
 ) -> Inspection:
-    """The check of the order, and the axes of the product in `axes.json`."""
+    """The check of the order, and the values of the product's bins in `axes.json`: m, m/s and radians.
+
+    They are null where `radar.json` does not give the size of bins.
+    """
     shape = iq.shape[1:]
-    axes: dict[str, np.ndarray] = {}
-    if isinstance(options, RangeAzimuthOptions):
-        axes["azimuth"] = centred_sines(options.azimuth_bins)
-    elif isinstance(options, SpectrumOptions):
-        board = placed_board(options, config, shape)
-        rows, columns = board.grid.max(axis=0) + 1
-        axes["elevation"] = centred_sines(options.elevation_bins or int(rows), board.row_spacing)
-        axes["azimuth"] = centred_sines(options.azimuth_bins or int(columns), board.spacing)
     transform = make_transform(shape, options, is_real(shape[-1], sidecar))
-    text = describe_axes(
-        sidecar,
-        chirps=transform.chirps,
-        samples=transform.samples,
-        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
-        range_bins=transform.range_bins,
-        range_length=transform.fft_length,
-        range_bias=options.calibration.range_bias.value if options.calibration else 0.0,
-        **axes,
-    )
+    metres, mps = resolutions(sidecar) or (None, None)
+    axes: dict[str, tuple[str, str, np.ndarray | None]] = {}
+    if isinstance(options, RangeAzimuthOptions):
+        axes["azimuth"] = "rad", "right", _angles(options.azimuth_bins)
+    else:
+        bins = transform.doppler_bins
+        velocity = None if mps is None else (np.arange(bins) - bins // 2) * mps * transform.chirps / bins
+        axes["doppler"] = "m/s", "recedes", velocity
+    if isinstance(options, SpectrumOptions):
+        board = placed_board(options, config, shape)
+        rows, columns = (board.grid.max(axis=0) + 1).tolist()
+        axes["elevation"] = "rad", "up", _angles(options.elevation_bins or rows, board.row_spacing)
+        axes["azimuth"] = "rad", "right", _angles(options.azimuth_bins or columns, board.spacing)
+    distance = None
+    if metres is not None:
+        bias = options.calibration.range_bias.value if options.calibration else 0.0
+        distance = np.arange(transform.range_bins) * metres * transform.samples / transform.fft_length - bias
+    axes["range"] = "m", "away", distance
+    described = {}
+    for name, (unit, positive, values) in axes.items():
+        rounded = None if values is None else [round(each, 6) for each in values.tolist()]
+        described[name] = {"unit": unit, "positive": positive, "values": rounded}
     checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
-    return checked._replace(files={AXES: text})
+    return checked._replace(files={AXES: json.dumps(described) + "\n"})
+
+
+def _angles(bins: int, spacing: float = 1.0) -> np.ndarray:
+    """Angle at each bin, radians; bins beyond the sines that are angles have a right angle."""
+    return np.arcsin(np.clip(centred_sines(bins, spacing), -1, 1))
