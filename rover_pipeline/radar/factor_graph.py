@@ -21,7 +21,7 @@ from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
-from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
+from rover_pipeline.numerics.blocks import Memory
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
@@ -47,7 +47,7 @@ class RadarVelocities(NamedTuple):
             frames to these instants, by the IMU, in the body frame at the frames.
         components: number of components of velocities that it measured in all frames.
         sigma: f8 (8,), prior standard deviations of the errors that are the same in all frames, in the order of
-            `Common.errors`; 0 = it is no unknown.
+            `Common.errors`; 0 = it is no unknown. Scale and time always are.
         added: f8 (8,), what has been added of them already.
     """
 
@@ -163,9 +163,9 @@ def smooth(
     rot: np.ndarray,
     imu: Preintegrated,
     radars: Sequence[RadarVelocities],
-    vertical: float = 1e3,
-    memory: Memory = IN_MEMORY,
-) -> tuple[Smoothed, list[np.ndarray], Common | None]:
+    vertical: float,
+    memory: Memory,
+) -> tuple[Smoothed, list[np.ndarray], Common]:
     """The motion that fits all measurements best.
 
     Args:
@@ -175,7 +175,7 @@ def smooth(
         memory: for the equations and the covariances.
 
     Returns:
-        The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors, where they are unknowns.
+        The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors.
     """
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
@@ -194,9 +194,8 @@ def smooth(
         step, change = _solved(found)[:2]
         # Errors of half a radian are no errors of this kind: without a bound, what fits nothing would run away.
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
-        if common.size and radars[0].time_sigma > 0:
-            # A parabola is no better than where it was taken.
-            common[:, -1] = np.clip(common[:, -1], -radars[0].time_sigma, radars[0].time_sigma)
+        # A parabola is no better than where it was taken.
+        common[:, -1] = np.clip(common[:, -1], -radars[0].time_sigma, radars[0].time_sigma)
         state.move(step, memory)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
@@ -207,8 +206,6 @@ def smooth(
         for n in range(part.stop - 1, part.start - 1, -1):
             gain = matmul(cov[n], found.above[n])
             cov[n] += matmul(gain, cov[n + 1], gain.T)
-    if not common.size:
-        return state._replace(cov=cov), weights, None
     (errors, sigma, precision), unknown = np.zeros((3, len(radars), 8)), radars[0].unknown
     errors[:, unknown], sigma[:, unknown] = common, np.sqrt(np.diag(own)).reshape(common.shape)
     precision[:, unknown] = _precision(radars, common)[0]
@@ -304,11 +301,9 @@ def _fill(
         _add(diagonal[part], right[part], weighted, before, residual)
         _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
     weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
-    if common.size:
-        precision, off = _precision(radars, common * robust)
-        known[:] = precision.ravel()
-        pull[:] = -(precision * off).ravel()
-
+    precision, off = _precision(radars, common * robust)
+    known[:] = precision.ravel()
+    pull[:] = -(precision * off).ravel()
     # What is known of the first state: a tilt below half a turn, a speed below 1 km/s, and position and heading, which
     # are the world's origin.
     known_first = np.diag(np.repeat([np.pi, 1e3, _SMALL_STEP, TUNING.gyro_bias, ACC_BIAS], 3) ** -2.0)
@@ -341,7 +336,7 @@ def _add_velocities(
 ) -> np.ndarray:
     """Add what a radar measured, in its own frame. Returns the weights of its velocities."""
     weights, columns = radar.known.astype("f8"), slice(len(common) * number, len(common) * (number + 1))
-    turned, moved, shifted = radar.unknown[[1, 4, 7]]
+    turned, moved = radar.unknown[[1, 4]]
     if moved:
         radar = radar._replace(arm=radar.arm + common[4:7])
     for part in found.memory.blocks(len(weights), AT_ONCE):
@@ -349,15 +344,12 @@ def _add_velocities(
         into = np.swapaxes(state.rot[at], 1, 2)
         own = np.einsum("nij,nj->ni", into, state.vel[at])
         predicted, before, after = (_at_radar(state, radar, part, own, n) for n in range(3))
-        error = predicted - radar.vel[part]
-        if shifted:
-            # The velocity of the radar in its own frame along a parabola, through where it may be instead.
-            bend = (before + after - 2 * predicted) / radar.time_sigma**2
-            slope = (after - before) / (2 * radar.time_sigma) + common[-1] * bend
-            error = error + common[-1] * (slope - 0.5 * common[-1] * bend)
-        if len(common):
-            change = common[0] * np.eye(3) + (skew(common[None, 1:4])[0] if turned else 0.0)
-            error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
+        # The velocity of the radar in its own frame along a parabola, through where it may be instead.
+        bend = (before + after - 2 * predicted) / radar.time_sigma**2
+        slope = (after - before) / (2 * radar.time_sigma) + common[-1] * bend
+        error = predicted - radar.vel[part] + common[-1] * (slope - 0.5 * common[-1] * bend)
+        change = common[0] * np.eye(3) + (skew(common[None, 1:4])[0] if turned else 0.0)
+        error, changed = error + matmul(predicted, change.T), changed + matmul(change, changed)
         if robust:
             weights[part] /= 1 + np.einsum("ni,nij,nj->n", error, information, error) / OUTLIER**2
         jacobian, information = np.zeros((len(at), 3, 15)), information * weights[part, None, None]
@@ -366,19 +358,17 @@ def _add_velocities(
         weighted = matmul(np.swapaxes(jacobian, 1, 2), information)
         found.diagonal[at] += matmul(weighted, jacobian)
         found.right[at] -= np.einsum("nij,nj->ni", weighted, error)
-        if len(common):
-            of_mount = [predicted[..., None], *([-skew(predicted)] if turned else [])]
-            if moved:
-                of_mount.append(matmul(changed, skew(radar.avel[0, part] - state.gyro_bias[at])))
-            slopes = np.concatenate([*of_mount, *([slope[..., None]] if shifted else [])], axis=2)
-            found.border[at, :, columns] += matmul(weighted, slopes)
-            weighted = matmul(np.swapaxes(slopes, 1, 2), information)
-            found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
-            found.below[columns] -= np.einsum("nij,nj->i", weighted, error)
-        if shifted:
-            # How the slope changes; and a velocity that is doubted says less than its weight.
-            found.bend[number] += np.einsum("ni,nij,nj->", error, information, bend)
-            found.bend[number] -= 2 * (np.einsum("ni,nij,nj->n", error, information, slope) ** 2).sum() / OUTLIER**2
+        of_mount = [predicted[..., None], *([-skew(predicted)] if turned else [])]
+        if moved:
+            of_mount.append(matmul(changed, skew(radar.avel[0, part] - state.gyro_bias[at])))
+        slopes = np.concatenate([*of_mount, slope[..., None]], axis=2)
+        found.border[at, :, columns] += matmul(weighted, slopes)
+        weighted = matmul(np.swapaxes(slopes, 1, 2), information)
+        found.corner[columns, columns] += matmul(weighted, slopes).sum(axis=0)
+        found.below[columns] -= np.einsum("nij,nj->i", weighted, error)
+        # How the slope changes; and a velocity that is doubted says less than its weight.
+        found.bend[number] += np.einsum("ni,nij,nj->", error, information, bend)
+        found.bend[number] -= 2 * (np.einsum("ni,nij,nj->n", error, information, slope) ** 2).sum() / OUTLIER**2
     found.excess[number] = max(1.0, -(OUTLIER**2) * np.log(weights[radar.known]).sum() / max(radar.components, 1.0))
     return weights
 
@@ -446,8 +436,6 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
         for n in range(part.start, part.stop):
             gain = matmul(above[n].T, inverses[n])
             inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
-    if not found.below.size:
-        return _substituted(inverses, above, found.right, memory), found.below, inverses, found.border, found.corner
     sides = np.concatenate([found.right[..., None], found.border], axis=2)
     solved = _substituted(inverses, above, sides, memory)
     solution, spread = solved[..., 0], solved[..., 1:]

@@ -123,7 +123,7 @@ def radar_odom(
         of_other = mount_notes("radar", rig=stated[name].rig, recorded=other.texts.get("config"))
         notes += [f"{name}: {line}" for line in of_other]
     if result.common is not None:
-        measured |= _of_each(counts, result)
+        measured |= _of_each(counts, result.common, result.time_offsets)
         warnings += _time_offsets(result, [*radars], options.max_time_offset)
         warnings += _contradictions(outside, [*radars], result.common)
     yield Inspection(measured, warnings, notes=notes)
@@ -166,16 +166,14 @@ def _contradicting(radars: Mapping[str, Measured], recorded: Recorded) -> list[s
     return found
 
 
-def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[str, Any]:
+def _of_each(counts: Mapping[str, tuple[int, int]], common: Common, time_offsets: np.ndarray) -> dict[str, Any]:
     """Figures of each radar for provenance."""
     figures: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(counts):
-        known = np.isfinite(result.time_offsets[1, number])
-        seconds, deviation = result.time_offsets[:, number].round(5).tolist() if known else (None, None)
+        known = np.isfinite(time_offsets[1, number])
+        seconds, deviation = time_offsets[:, number].round(5).tolist() if known else (None, None)
         figures[name] = {"time_offset_s": seconds, "time_offset_sd": deviation}
-        if result.common is None:
-            continue
-        errors, sigma = result.common.errors[number, :4], result.common.sigma[number, :4]
+        errors, sigma = common.errors[number, :4], common.sigma[number, :4]
         figures[name]["scale_error"] = round(float(errors[0]), 4)
         if len(counts) == 1:
             figures[name]["scale_error_sd"] = round(float(sigma[0]), 4)
@@ -187,9 +185,7 @@ def _of_each(counts: Mapping[str, tuple[int, int]], result: Estimate) -> dict[st
                 "error_sd": sigma.round(4).tolist(),
             }
     own = figures.pop("radar")
-    if not figures or result.common is None:
-        return own
-    return {**own, "others": figures, "errors_over_assumed": round(result.common.birge, 3)}
+    return {**own, "others": figures, "errors_over_assumed": round(common.birge, 3)} if figures else own
 
 
 def _time_offsets(result: Estimate, names: list[str], reach: float) -> list[str]:
@@ -336,7 +332,7 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
         # The variance of the tilt is that of the rotation but for the part about the vertical.
         vertical, turns = motion.rot[part, 2], cov[:, :3, :3]
         tilt[part] = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
-    valid = np.full(count, common is None or not others or common.settled)
+    valid = np.full(count, not others or common.settled)
     speed = np.sqrt((motion.vel**2).sum(axis=1))
     valid &= (sigma <= np.maximum(options.max_error, options.max_share * speed)) & (
         tilt <= np.radians(options.max_tilt_error) ** 2
