@@ -24,10 +24,11 @@ from rover_pipeline.radar.angles import coherence
 from rover_pipeline.radar.axes import is_real, max_doppler, resolutions
 from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency, placed_board, recorded_board
 from rover_pipeline.radar.ego_motion import OUTLIER
-from rover_pipeline.radar.frames import Coupling, make_transform
+from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, VelocitySection
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
+from rover_pipeline.radar.spectrum import Coupling
 from rover_pipeline.radar.tuning import TUNING as RADAR
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -12,7 +11,14 @@ from rover_pipeline.engine.shared import Shared
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.radar.health import Excise, clipped_share, excise
 from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, RangeDoppler, samples_of, unit_gain_window, window_weights
+from rover_pipeline.radar.spectrum import (
+    MAIN_LOBE_BINS,
+    Coupling,
+    RangeDoppler,
+    samples_of,
+    tones_of,
+    window_weights,
+)
 from rover_pipeline.radar.tuning import TUNING
 
 # Coupling of the antennas: what goes from transmitter to receiver without leaving the board.
@@ -21,38 +27,6 @@ from rover_pipeline.radar.tuning import TUNING
 # within 0.15 m. Static objects beyond are not touched, moving rig or parked. What stands still that close is taken for
 # coupling. It is described by tones at given beat frequencies, and subtracted from the samples, so that nothing else
 # changes: neither what moves at the same range nor the wrapped end of the range axis.
-
-
-@dataclass(frozen=True)
-class Coupling:
-    """The signal that the antennas couple, as a sum of tones.
-
-    Attributes:
-        bins: beat frequency of each tone, range bins of the samples.
-        tones: amplitude of each tone, ADC counts, c16 of (tx, rx, tone) as a flat tuple.
-        pairs: numbers of transmitters and receivers.
-        reach: last range bin that the coupling is seen in; see `near_zero`.
-    """
-
-    bins: tuple[float, ...]
-    tones: tuple[complex, ...]
-    pairs: tuple[int, int]
-    reach: int
-
-    @property
-    def amplitudes(self) -> np.ndarray:
-        """c16 (tx, rx, tone)."""
-        return np.array(self.tones).reshape(*self.pairs, len(self.bins))
-
-    def signal(self, samples: int, real: bool) -> np.ndarray:
-        """What every chirp of each antenna holds, c16 (tx, rx, sample), or f8 of real samples."""
-        signal = matmul(self.amplitudes, _waves(self.bins, samples).T)
-        return signal.real if real else signal
-
-    def power(self, samples: int, real: bool, window: str = "hann") -> np.ndarray:
-        """Power of the coupling in each range bin, mean over antennas, squared ADC counts, f8 (range,)."""
-        profile = np.fft.fft(self.signal(samples, real) * unit_gain_window(samples, window), axis=-1)
-        return np.asarray((np.abs(profile) ** 2).mean(axis=(0, 1)))
 
 
 def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | None) -> Coupling | None:
@@ -107,16 +81,10 @@ def _fit(samples: int, reach: float, real: bool) -> tuple[tuple[float, ...], np.
     top = round((reach + TUNING.coupling_step) / TUNING.coupling_step)
     bottom = top if real else round((MAIN_LOBE_BINS + 1) / TUNING.coupling_step)
     bins = tuple(TUNING.coupling_step * float(each) for each in range(-bottom, top + 1))
-    waves = _waves(bins, samples) * window_weights(samples, "hann")[:, None]
+    waves = tones_of(bins, samples) * window_weights(samples, "hann")[:, None]
     normal = matmul(waves.conj().T, waves)
     ridge = TUNING.coupling_ridge * np.trace(normal).real / len(bins)
     return bins, solve(normal + ridge * np.eye(len(bins)), waves.conj().T)
-
-
-@lru_cache(maxsize=8)
-def _waves(bins: tuple[float, ...], samples: int) -> np.ndarray:
-    """The tones, c16 (sample, tone)."""
-    return np.exp(2j * np.pi * np.outer(np.arange(samples), bins) / samples)
 
 
 class Frames:
@@ -197,25 +165,14 @@ def make_transform(
     """The range-Doppler transform of a step: the same object for all steps whose transform is the same."""
     return _transform(
         shape,
-        (options.range_window, options.doppler_window),
+        options.range_window,
+        options.doppler_window,
         real,
-        options.sample_order,
-        (getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
-        getattr(options, "remove_static", False),
-        coupling,
+        order=options.sample_order,
+        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
+        remove_static=getattr(options, "remove_static", False),
+        coupling=coupling,
     )
 
 
-@lru_cache(maxsize=8)
-def _transform(
-    shape: tuple[int, ...],
-    windows: tuple[str, str],
-    real: bool,
-    order: str,
-    bins: tuple[int, int],
-    remove_static: bool,
-    coupling: Coupling | None,
-) -> RangeDoppler:
-    samples = shape[-1] // (1 if real else 2)
-    signal = None if coupling is None else coupling.signal(samples, real)
-    return RangeDoppler(shape, *windows, real, order=order, bins=bins, remove_static=remove_static, coupling=signal)
+_transform = lru_cache(maxsize=8)(RangeDoppler)

@@ -159,14 +159,10 @@ class PointFinder:
         turns = np.exp(-1j * self._tdm_phases(peaks, bins)[:, :: spectrum.shape[1]])  # all receivers have the same
         return cells * turns.repeat(spectrum.shape[1], axis=1)
 
-    def coherence(self, spectrum: np.ndarray, power: np.ndarray, min_snr: float) -> np.ndarray:
-        """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,).
-
-        Args:
-            spectrum, power: as in `__call__`; min_snr: power over noise of a strong peak.
-        """
+    def coherence(self, spectrum: np.ndarray, power: np.ndarray) -> np.ndarray:
+        """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,)."""
         found = self(spectrum, power)
-        strong = found.certain & (found.peaks.snr >= min_snr)
+        strong = found.certain & (found.peaks.snr >= TUNING.strong_snr)
         peaks = found.peaks.moved(found.ambiguity * float(spectrum.shape[2])).select(strong)
         return self._echoes(spectrum, peaks, True)[1]
 
@@ -241,11 +237,7 @@ class AmbiguityResolver:
     def __call__(
         self, beams: Beams, peaks: Peaks, bins: int, guide: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The ambiguity numbers of a frame's peaks.
-
-        Args:
-            bins: number of Doppler bins.
-            guide: f8 (3,), velocity of the radar by odometry, m/s, front-left-up in its own frame; None = not known.
+        """The ambiguity numbers of a frame's peaks, which has `bins` Doppler bins; guide: as of `PointFinder`.
 
         Returns:
             i8 (peak,), spans of Doppler (all of the bins) to add, bool (peak,), whether that number is certain, and
@@ -274,8 +266,7 @@ class AmbiguityResolver:
         """The ambiguity number of each echo, as an index into its hypotheses, and whether it is certain.
 
         Args:
-            span: of Doppler, m/s.
-            guide: f8 (3,), velocity of the radar by odometry, m/s, in its own frame, front-left-up; None = not known.
+            span: of Doppler, m/s; guide: as of `PointFinder`.
         """
         count = len(echoes.doppler)
         alone = np.where(self._believed, echoes.likelihood, -np.inf)

@@ -21,7 +21,7 @@ from rover_pipeline.radar.axes import AXES, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.detect import cell_pairs, imbalance
 from rover_pipeline.radar.ego_motion import MIN_ECHOES
-from rover_pipeline.radar.frames import Coupling, find_coupling, make_transform
+from rover_pipeline.radar.frames import find_coupling, make_transform
 from rover_pipeline.radar.options import (
     CaptureOptions,
     PointsOptions,
@@ -30,7 +30,7 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
 )
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, RangeDoppler, decibel
+from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, Coupling, RangeDoppler, decibel
 from rover_pipeline.radar.tuning import TUNING
 
 
@@ -80,10 +80,10 @@ def prepare(
         return Prepared(coupling, calibrated)
     board = placed_board(options, config, iq.shape[1:])
     finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
-    min_snr, echoes, pairs = TUNING.strong_snr, [], []
+    echoes, pairs = [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
-        echoes.append(finder.coherence(*frame, min_snr))
-        pairs.append(cell_pairs(*frame, finder.detect(frame[1]), min_snr))
+        echoes.append(finder.coherence(*frame))
+        pairs.append(cell_pairs(*frame, finder.detect(frame[1]), TUNING.strong_snr))
     shares = (0.0,) if real else imbalance(pairs, 10 ** (options.threshold_db / 10))
     return Prepared(coupling, calibrated, *array_coherence(np.concatenate(echoes)), shares)
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.fft
 
 from rover_pipeline.numerics.compiled import compiled_with_fma
+from rover_pipeline.numerics.linear import matmul
 
 # Compiled kernels of the radar: from samples to spectra and directions.
 #
@@ -272,6 +275,44 @@ def unit_gain_window(size: int, window: str) -> np.ndarray:
     return (weights / weights.sum()).astype("f4")
 
 
+@dataclass(frozen=True)
+class Coupling:
+    """The signal that the antennas couple, as a sum of tones.
+
+    Attributes:
+        bins: beat frequency of each tone, range bins of the samples.
+        tones: amplitude of each tone, ADC counts, c16 of (tx, rx, tone) as a flat tuple.
+        pairs: numbers of transmitters and receivers.
+        reach: last range bin that the coupling is seen in; see `radar.frames`.
+    """
+
+    bins: tuple[float, ...]
+    tones: tuple[complex, ...]
+    pairs: tuple[int, int]
+    reach: int
+
+    @property
+    def amplitudes(self) -> np.ndarray:
+        """c16 (tx, rx, tone)."""
+        return np.array(self.tones).reshape(*self.pairs, len(self.bins))
+
+    def signal(self, samples: int, real: bool) -> np.ndarray:
+        """What every chirp of each antenna holds, c16 (tx, rx, sample), or f8 of real samples."""
+        signal = matmul(self.amplitudes, tones_of(self.bins, samples).T)
+        return signal.real if real else signal
+
+    def power(self, samples: int, real: bool, window: str = "hann") -> np.ndarray:
+        """Power of the coupling in each range bin, mean over antennas, squared ADC counts, f8 (range,)."""
+        profile = np.fft.fft(self.signal(samples, real) * unit_gain_window(samples, window), axis=-1)
+        return np.asarray((np.abs(profile) ** 2).mean(axis=(0, 1)))
+
+
+@lru_cache(maxsize=8)
+def tones_of(bins: tuple[float, ...], samples: int) -> np.ndarray:
+    """Complex tones at beat frequencies, range bins of the samples, c16 (sample, tone)."""
+    return np.exp(2j * np.pi * np.outer(np.arange(samples), bins) / samples)
+
+
 class RangeDoppler:
     """Range-Doppler transform of frames of one shape.
 
@@ -287,8 +328,7 @@ class RangeDoppler:
         order: of the words of two complex samples, "qqii" or "iiqq".
         bins: (doppler, range) after zero padding; 0 = as many as there are chirps or samples.
         remove_static: subtract the mean over the chirps, which is the echo of static targets.
-        coupling: signal that every chirp holds besides the echoes, c16 (tx, rx, sample), or f8 of real samples; it is
-            subtracted. None = none. The mean over the chirps holds it too.
+        coupling: that is subtracted from every chirp; None = none. The mean over the chirps holds it too.
 
     Raises:
         ValueError: frames of this shape are no radar frames, or `bins` are too few.
@@ -304,7 +344,7 @@ class RangeDoppler:
         order: str = "qqii",
         bins: tuple[int, int] = (0, 0),
         remove_static: bool = False,
-        coupling: np.ndarray | None = None,
+        coupling: Coupling | None = None,
     ) -> None:
         if len(shape) != 4:
             raise ValueError(f"a radar frame is (chirp, tx, rx, sample), not {list(shape)}")
@@ -327,7 +367,7 @@ class RangeDoppler:
             )
         words_of_sample = np.zeros((self.tx, self.rx, self.samples), "f8" if real else "c16")
         if coupling is not None and not remove_static:
-            words_of_sample += coupling
+            words_of_sample += coupling.signal(self.samples, real)
         self._coupling = words_of_sample.astype("f4" if real else "c8").view("f4")
         self._windows = unit_gain_window(self.chirps, doppler_window), unit_gain_window(self.samples, range_window)
         self._thread = threading.local()

@@ -32,7 +32,6 @@ from rover_pipeline.radar.options import (
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared
 from rover_pipeline.radar.spectrum import decibel
-from rover_pipeline.radar.tuning import TUNING
 
 #: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.
 _NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,)}
@@ -93,7 +92,8 @@ def range_azimuth(
 ) -> np.ndarray:
     """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
     board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
-    azimuth = _azimuth(board, iq.shape[1], options)
+    window = options.azimuth_window
+    azimuth = _azimuth(board, iq.shape[1], options.azimuth_bins, window, options.compensate_tdm)
     return np.stack([decibel(azimuth.power(frames.spectrum(i))) for i in range(len(frames))])
 
 
@@ -113,7 +113,8 @@ def spectrum(
         and antennas.
     """
     board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
-    magnitudes = _magnitudes(board, iq.shape[1], options)
+    bins, windows = (options.elevation_bins, options.azimuth_bins), (options.elevation_window, options.azimuth_window)
+    magnitudes = _magnitudes(board, options.doppler_bins or iq.shape[1], bins, windows, options.compensate_tdm)
     result = []
     for i in range(len(frames)):
         amplitude = magnitudes(frames.spectrum(i))
@@ -232,7 +233,7 @@ def quality(
         find = None  # without the board nothing is known of the array, but of the samples all the same
 
     def coherence(i: int) -> float:
-        values = find.coherence(*frames.spectrum_and_power(i), TUNING.strong_snr) if find else np.empty(0)
+        values = find.coherence(*frames.spectrum_and_power(i)) if find else np.empty(0)
         return float(np.median(values)) if len(values) >= MIN_ECHOES else float("nan")
 
     numbers = range(len(frames))
@@ -265,20 +266,8 @@ def _board_and_frames(
     return board, Frames(iq, options, real, (prepared or Prepared()).coupling, shared)
 
 
-@functools.lru_cache(maxsize=8)
-def _azimuth(board: Board, chirps: int, options: RangeAzimuthOptions) -> RangeAzimuth:
-    return RangeAzimuth(board, chirps, options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
-
-
-@functools.lru_cache(maxsize=8)
-def _magnitudes(board: Board, chirps: int, options: SpectrumOptions) -> Magnitudes:
-    return Magnitudes(
-        board,
-        options.doppler_bins or chirps,
-        (options.elevation_bins, options.azimuth_bins),
-        (options.elevation_window, options.azimuth_window),
-        options.compensate_tdm,
-    )
+_azimuth = functools.lru_cache(maxsize=8)(RangeAzimuth)
+_magnitudes = functools.lru_cache(maxsize=8)(Magnitudes)
 
 
 @functools.lru_cache(maxsize=8)
