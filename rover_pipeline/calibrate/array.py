@@ -86,16 +86,12 @@ def fit_moving(
         velocity: f8 (echo, 3), of the radar over ground in its own frame, m/s.
         doppler_sigma: f8 (echo,), standard deviation of the Doppler less its prediction, m/s.
     """
-    board = replace(board, gains=())
-    gains = np.ones(snapshots.shape[1], "c16")
-    spacing_sigma = TUNING.spacing_prior * board.spacing
-    turn_sigma = np.full(2, TURN_PRIOR)
-    right = up = np.empty(0)
-    used = np.ones(len(snapshots), bool)
-    for iteration in range(TUNING.iterations):
+    board, (rows, columns) = replace(board, gains=()), board.grid.T
+    gains, used = np.ones(snapshots.shape[1], "c16"), np.ones(len(snapshots), bool)
+    right, up = strongest_directions(board, snapshots)
+    for _ in range(TUNING.iterations):
         current = replace(board, gains=tuple(gains.tolist()))
-        found = (right, up) if iteration else strongest_directions(current, snapshots)
-        unexplained = float(np.median(1 - coherence(current, snapshots, *found)[used]))
+        unexplained = float(np.median(1 - coherence(current, snapshots, right, up)[used]))
         fit_weight = 1 / max(unexplained, 1 / float(np.median(snr)))
         right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
@@ -104,22 +100,18 @@ def fit_moving(
         gains, weight = _principal(np.where(used[:, None], aligned, 0), snr)
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
-        spacing_sigma = np.hypot(stretch_sigma, TUNING.systematic) * board.spacing
-        rows, columns = board.grid.T
-        gains = _normalised(
-            gains * np.exp(-1j * np.pi * (board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]))
-        )
-        if iteration == TUNING.iterations - 1:
-            right, up = right * (1 + stretch) + turn[0], up + turn[1]
+        cycles = board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]
+        gains = _normalised(gains * np.exp(-1j * np.pi * cycles))
+    right, up = right * (1 + stretch) + turn[0], up + turn[1]
+    spacing_sigma = float(np.hypot(stretch_sigma, TUNING.systematic) * board.spacing)
     aligned = snapshots * plane_waves(board, right, up).conj()
-    rows, columns = board.grid.T
     # The turn's own error is common to all antennas, in proportion to their distance from the middle.
     distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
     common = (np.pi * distance * np.hypot(turn_sigma, TUNING.systematic)[:, None]) ** 2
     phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
     calibrated = replace(board, gains=tuple(gains.tolist()))
     fitted = coherence(calibrated, snapshots, right, up)
-    return Fit(gains, phase_sigma, board.spacing, float(spacing_sigma), fitted, right, up, used & (weight > 0))
+    return Fit(gains, phase_sigma, board.spacing, spacing_sigma, fitted, right, up, used & (weight > 0))
 
 
 def strongest_directions(board: Board, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
