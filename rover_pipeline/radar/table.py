@@ -19,10 +19,6 @@ from rover_pipeline.radar.options import (
     VelocityOptions,
 )
 
-#: Why a step cannot be made of points.
-NO_SAMPLES = "has a radar of points and no samples (radar/iq)"
-#: What the import of such a radar writes beside its channels.
-POINTS_SIDECAR = "radar/points.json"
 #: What is declared otherwise where a recording's radar is points.
 _of_points = partial(When, has=("radar/xyz",), lacks=("radar/iq",))
 
@@ -59,12 +55,13 @@ _OTHER_POINTS = (
     ),
 )
 
-#: The pass over `radar/iq` that makes the products which share its decoding and its transform.
-SHARED = "radar"
+_decibels = partial(Output, type="f4", unit="dB")
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
+_NOT_OF_POINTS = _of_points({"unfit": "has a radar of points and no samples (radar/iq)"})
 #: Declares what is made from the samples.
-_of_samples = partial(Step, inputs={"iq": "radar/iq"}, files=_FILES, alternatives=(_of_points({"unfit": NO_SAMPLES}),))
-_IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares=SHARED)
+_of_samples = partial(Step, inputs={"iq": "radar/iq"}, files=_FILES, alternatives=(_NOT_OF_POINTS,))
+#: Products of one pass over `radar/iq` share its decoding and its transform.
+_IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares="radar")
 #: How spectra of the samples are made.
 _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",))
 
@@ -76,11 +73,9 @@ STEPS = (
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         outputs={
-            "power": Output(
+            "power": _decibels(
                 "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
-                "Doppler bin n/2 is zero velocity, larger recede.",
-                type="f4",
-                unit="dB",
+                "Doppler bin n/2 is zero velocity, larger recede."
             )
         },
         run=_SPECTRUM(cost=Rate(("radar",), 3, 0.1)),
@@ -93,11 +88,9 @@ STEPS = (
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         outputs={
-            "power": Output(
+            "power": _decibels(
                 "Range-Doppler power summed over distances, dB re 1 squared ADC count. [doppler]; Doppler bin n/2 is "
-                "zero velocity, larger recede.",
-                type="f4",
-                unit="dB",
+                "zero velocity, larger recede."
             ),
             "range": Output(
                 "Distance with most of this power, m; NaN where it is not known. [doppler]", "raw", "f4", "m"
@@ -115,11 +108,9 @@ STEPS = (
         sections=("radar.range_azimuth",),
         options=RangeAzimuthOptions,
         outputs={
-            "power": Output(
+            "power": _decibels(
                 "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
-                "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
-                type="f4",
-                unit="dB",
+                "azimuth bin k is at sine (k - n/2) / (n/2), to the right."
             )
         },
         run=_SPECTRUM(cost=Rate(("radar",), 5, 0.1)),
@@ -160,7 +151,7 @@ STEPS = (
                 "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]", type="f4", unit="m"
             ),
             "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4", unit="m/s"),
-            "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
+            "snr": _decibels("Power over the noise around, dB. [point], falling."),
             "count": Output("Number of points.", type="u2"),
             "folds": Output(
                 "Doppler ambiguity number: spans, twice the largest Doppler each, that were added to the measured one. "
@@ -208,8 +199,8 @@ STEPS = (
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
-        # It needs to know how large Doppler bins are.
-        alternatives=(_of_points({"files": {"sidecar": POINTS_SIDECAR}}),),
+        # It needs to know how large Doppler bins are: of points, by what their import writes beside the channels.
+        alternatives=(_of_points({"files": {"sidecar": "radar/points.json"}}),),
         run=Run(threads=1, brief=True, cost=SMALL),
         shown=Shown(default=True, summary="The radar's own velocity over ground, m/s, front-left-up."),
     ),
@@ -234,9 +225,7 @@ STEPS = (
                 "are too few.",
                 type="f4",
             ),
-            "antenna_power": Output(
-                "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
-            ),
+            "antenna_power": _decibels("Power of each virtual antenna over that of the median one, dB. [tx, rx]"),
         },
         run=_IN_PASS(conclude="rover_pipeline.radar.health:conclude", cost=Rate(("radar",), 33, 0.01)),
         shown=Shown(
