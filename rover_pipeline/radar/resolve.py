@@ -77,9 +77,8 @@ class Resolver:
         self._long = np.stack([run for run in runs if len(run) == size])
         self._columns = columns[self._long[0]] - columns[self._long[0]].min()
         self._spacing, self._row_spacing = board.spacing, board.row_spacing
-        part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
-        self._part = max(part, 1)
-        self._max_order = max(1, min(max_targets, self._part - 1, size // 2))
+        self._part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
+        self._max_order = min(max_targets, self._part - 1, size // 2)
         self._beam = 2 / (size * board.spacing)
         limit = min(1.0, 1 / board.spacing)
         self._grid = np.linspace(-limit, limit, int(2 * TUNING.azimuth_steps / self._beam) + 1)

@@ -187,14 +187,11 @@ def angle_magnitudes(
                 _add_two_scaled(real[i], imag[i], v[0], real[j], imag[j], v[1], row_real[row], row_imag[row])
                 _add_two_scaled(real[k], imag[k], v[2], real[m], imag[m], v[3], row_real[row], row_imag[row])
             for e in range(len(elevation)):
-                sum_real, sum_imag = row_real[0], row_imag[0]
-                if count > 2:
-                    _copy(row_real[0], row_imag[0], x, y)
-                    for row in range(1, count - 1):
-                        add_scaled(row_real[row], row_imag[row], elevation[e, row], x, y)
-                    sum_real, sum_imag = x, y
+                _copy(row_real[0], row_imag[0], x, y)
+                for row in range(1, count - 1):
+                    add_scaled(row_real[row], row_imag[row], elevation[e, row], x, y)
                 w = elevation[e, count - 1]
-                _magnitude(sum_real, sum_imag, row_real[count - 1], row_imag[count - 1], w, out[shifted, e, a])
+                _magnitude(x, y, row_real[count - 1], row_imag[count - 1], w, out[shifted, e, a])
 
 
 @compiled_with_fma
@@ -260,12 +257,11 @@ def samples_of(words: np.ndarray, real: bool, order: str) -> np.ndarray:
 
 def words_of(samples: np.ndarray, real: bool, order: str) -> np.ndarray:
     """The inverse of `samples_of`, rounded, i2."""
-    limits = np.iinfo("i2")
-    if real:
-        return np.clip(np.rint(samples), limits.min, limits.max).astype("i2")
-    parts = [samples.imag, samples.real] if order == "qqii" else [samples.real, samples.imag]
-    groups = np.stack([part.reshape(*samples.shape[:-1], -1, 2) for part in parts], axis=-2)
-    words = np.clip(np.rint(groups), limits.min, limits.max).astype("i2")
+    words, limits = samples, np.iinfo("i2")
+    if not real:
+        parts = [samples.imag, samples.real] if order == "qqii" else [samples.real, samples.imag]
+        words = np.stack([part.reshape(*samples.shape[:-1], -1, 2) for part in parts], axis=-2)
+    words = np.clip(np.rint(words), limits.min, limits.max).astype("i2")
     return words.reshape(*samples.shape[:-1], -1)
 
 
