@@ -4,7 +4,8 @@ It is for smoke, dust, tunnels and rigs without a lidar. The motion of the rig i
 at once: see `factor_graph`. Where a rig has several radars, all measure the same motion, each at its own times and in
 its own directions, so that together they give the velocity in three dimensions.
 
-The body frame is that of the rig, with its origin at the IMU. The world is level: z is up.
+The body frame is that of the rig, with its origin at the IMU. The world is level: z is up. Its origin and its heading
+are those of the first frame.
 """
 
 from __future__ import annotations
@@ -48,15 +49,13 @@ def radar_odom(
     imu_ts: np.ndarray,
     imu_acc: np.ndarray,
     imu_avel: np.ndarray,
-    imu_valid: np.ndarray | None = None,
+    imu_valid: np.ndarray,
     config: str | None = None,
     sidecar: str | None = None,
     radar: str | None = None,
     several: bool = False,
 ) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """States of the radar at its times.
-
-    The world is level, with its origin and its heading at the first frame.
 
     Args:
         recording: of `vel` and `vel_cov`, and the same of each further radar of the rig (`Recording.others`).
@@ -130,11 +129,10 @@ def radar_odom(
 
 
 def measured_motion(
-    times: np.ndarray, acc: np.ndarray, avel: np.ndarray, valid: np.ndarray | None, mount: Mount
+    times: np.ndarray, acc: np.ndarray, avel: np.ndarray, valid: np.ndarray, mount: Mount
 ) -> tuple[Recorded, float]:
     """What an IMU measured, where it did; and the median of the specific force where it is in g, else 0."""
-    good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
-    good &= True if valid is None else valid != 0
+    good = (valid != 0) & np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
     good &= np.append(True, np.diff(times) > 0)
     acc, avel = (matmul(values[good].astype("f8"), mount.rotation.T) for values in (acc, avel))
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
