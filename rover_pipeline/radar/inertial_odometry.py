@@ -81,14 +81,11 @@ def radar_odom(
         for name, each in given.items()
     }
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
-    own, *further = radars.values()
-    frame = frames["radar"]
-    outside = _contradicting(radars, recorded) if further else []
-    if outside:  # the others give the motion without them
-        own, *further = (each.without() if name in outside else each for name, each in radars.items())
-    result = estimate([own, *further], recorded, memory)
+    frame, outside = frames["radar"], _contradicting(radars, recorded) if len(radars) > 1 else []
+    radars |= {name: radars[name].without() for name in outside}  # the others give the motion without them
+    result = estimate([*radars.values()], recorded, memory)
     believed = [int((weight > 0.5).sum()) for weight in result.weights]
-    known = [int(each.known.sum()) for each in (own, *further)]
+    known = [int(each.known.sum()) for each in radars.values()]
     counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
     used, doubts = map(sum, zip(*counts.values(), strict=True))
     contradicted, valid = doubts > TUNING.contradicted * max(used + doubts, 1), np.zeros(recording.count, "u1")
