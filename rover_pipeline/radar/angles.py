@@ -47,7 +47,7 @@ def array_window(size: int, window: str) -> np.ndarray:
 
 
 def antenna_phases(board: Board, doppler_bins: int, compensate_tdm: bool) -> np.ndarray:
-    """Factors that put the virtual antennas in phase, c16 (doppler, tx * rx), zero Doppler in the middle.
+    """Factors that put the virtual antennas in phase, c16 (doppler, tx * rx), zero Doppler first.
 
     TX transmitters fire one after the other. If the phase of a target advances by f cycles from one loop to the next,
     it advances by f * tx / TX until the chirp of transmitter tx. TDM compensation removes that advance with the f of
@@ -56,7 +56,7 @@ def antenna_phases(board: Board, doppler_bins: int, compensate_tdm: bool) -> np.
     transmitters, receivers = len(board.tx), len(board.rx)
     factors = np.tile(board.corrections.astype("c16"), (doppler_bins, 1))
     if compensate_tdm:
-        cycles = (np.arange(doppler_bins) - doppler_bins // 2) / doppler_bins
+        cycles = np.fft.ifftshift(np.arange(doppler_bins) - doppler_bins // 2) / doppler_bins
         compensation = np.exp(-2j * np.pi * cycles[:, None] * np.arange(transmitters) / transmitters)
         factors *= np.repeat(compensation, receivers, axis=1)
     return factors
@@ -85,7 +85,7 @@ class RangeAzimuth:
         self._lags = int(columns.max()) + 1
         _require_bins(bins, self._lags, "azimuth", "columns")
         weights = array_window(self._lags, window)[columns] / len(columns)
-        self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm) * weights)
+        self._phases = (antenna_phases(board, doppler_bins, compensate_tdm) * weights).astype("c8")
         first, second = np.nonzero((rows[:, None] == rows) & (columns[:, None] >= columns))
         pairs = np.stack([first, second, columns[first] - columns[second]], axis=-1)
         self._pairs = pairs[np.argsort(pairs[:, 2], kind="stable")]
@@ -140,7 +140,7 @@ class Magnitudes:
         # The kernel needs two rows or more; a second row of weight zero is added to a board with one row.
         elevation = steering_weights(centred_sines(elevations), count)
         self._elevation = np.pad(elevation, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
-        self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
+        self._phases = antenna_phases(board, doppler_bins, compensate_tdm).astype("c8")
         self._thread = threading.local()
 
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
@@ -164,11 +164,6 @@ class Magnitudes:
 def virtual_antennas(spectrum: np.ndarray) -> np.ndarray:
     """c8 (antenna, doppler, range) of (tx, rx, doppler, range)."""
     return spectrum.reshape(-1, *spectrum.shape[2:])
-
-
-def _fft_order(phases: np.ndarray) -> np.ndarray:
-    """c8 (doppler, antenna), zero Doppler first, as spectra are."""
-    return np.ascontiguousarray(np.fft.ifftshift(phases, axes=0).astype("c8"))
 
 
 # --- Echoes as plane waves ----------------------------------------------------------------------------------------
