@@ -191,14 +191,12 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
 
     Args:
         name: from the configuration; None = the one that the recording names.
-        config: text of the recording's `config.yaml`, which names the board in `radar.args.radar.device`. If it does
-            not, the board is the one that `assumed_board` gives.
+        config: text of the recording's `config.yaml`. `radar.args.radar` names the board as `device`, else it is the
+            one that `assumed_board` gives, and as `tx` and `rx` the antennas that took part, in the order of the frame.
         shape: of a frame, (chirp, tx, rx, word).
 
     Raises:
         ConfigError: the board is unknown, or its numbers of antennas are not those of the frame.
-
-    `radar.args.radar.tx` and `rx` in `config.yaml` say which antennas took part, in the order of the frame.
     """
     name = name or recorded_board(config) or assumed_board(shape)
     if name is None:
