@@ -119,12 +119,6 @@ class Smoothed(NamedTuple):
     cov: np.ndarray
     weight: np.ndarray
 
-    @staticmethod
-    def unknown(count: int) -> Smoothed:
-        """States that nothing is known of."""
-        rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
-        return Smoothed._make([*rows, np.zeros(count)])
-
     def move(self, step: np.ndarray, memory: Memory) -> None:
         """Change the states by a step of the unknowns, f8 (N, 15), in the order of `cov`."""
         for part in memory.blocks(len(step), AT_ONCE):

@@ -289,7 +289,9 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
     count = len(ts)
     if count < 2 or len(imu_ts) < 2:
         unknown, weights = np.full((count, 3), np.nan), [np.zeros(len(each.ts)) for each in radars]
-        return Estimate(Smoothed.unknown(count), unknown, unknown, np.zeros(count, bool), unknown[:, 0], weights)
+        rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
+        motion = Smoothed._make([*rows, np.zeros(count)])
+        return Estimate(motion, unknown, unknown, np.zeros(count, bool), unknown[:, 0], weights)
     nodes = instants(radars)
     imu = preintegrate(nodes, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise), memory)
     force, rates = sampled(nodes, imu_ts, acc), sampled(nodes, imu_ts, avel)
