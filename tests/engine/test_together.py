@@ -22,7 +22,7 @@ from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import InTheWayError, RoverError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import DaskOptions
-from rover_pipeline.radar.spectrum import RangeDoppler
+from rover_pipeline.radar.frames import Frames
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import small_trace, snapshot
 
@@ -122,13 +122,14 @@ def test_a_step_of_a_user_shares_the_transform_of_ours(
     both = asked(["tests.toy:profile", "_radar_range_doppler"])
     for each in both:
         run_step(each.step, trace, each.sensor, each.request, stamps=each.stamps)
-    transformed, plain = [], RangeDoppler.spectrum_and_power
+    transformed, plain = [], Frames.cleaned
 
-    def counted(self: RangeDoppler, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        transformed.append(1)
-        return plain(self, frame)
+    def counted(self: Frames, i: int) -> np.ndarray:
+        transformed.extend([1] * (self._shared is not None))
+        return plain(self, i)
 
-    monkeypatch.setattr(RangeDoppler, "spectrum_and_power", counted)
+    # Each frame that steps transform in the pass; they are tried on one frame alone before.
+    monkeypatch.setattr(Frames, "cleaned", counted)
     run_together(both, other, threads=2, dask=SMALL)
     assert len(transformed) == FRAMES, "each frame once"
     for each in both:
