@@ -77,7 +77,6 @@ OPENERS = {
     ("export/contents.py", "decode"): "text and bytes in memory",
     ("simulate/faults.py", "*"): "a trace that this process has just made",
     ("engine/identity.py", "*"): "sources of the package and of a user's modules",
-    ("table.py", "*"): "a document of the checkout",
     ("export/mp4.py", "_add_stream"): "a codec",
     ("importers/dca1000.py", "import_dca1000"): "what is open already",
     ("importers/clouds.py", "_npz"): "bytes in memory",
@@ -101,7 +100,6 @@ OPENERS = {
 WRITERS = {
     "evalio.py": "a recording in a scratch folder; `save` hands poses to evalio",
     "engine/shared.py": "arrays on their way between workers",
-    "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
     "engine/plan.py": "the log of a job, and what a run wants of a recording",
     "workflow/recording_job.py": "how the job of a recording ended",

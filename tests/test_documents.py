@@ -12,10 +12,11 @@ import pytest
 
 import rover_pipeline as rp
 from docs import make_diagram
+from docs.make_tables import renewed
 from rover_pipeline import steps
 from rover_pipeline.cli import build_parser
 from rover_pipeline.importers.clouds import _NAMES, READERS
-from rover_pipeline.table import TABLE, renewed
+from rover_pipeline.table import TABLE
 from tests.conftest import CHECKOUT
 
 PAGES = sorted((CHECKOUT / "docs").rglob("*.md"))
@@ -44,7 +45,7 @@ def test_links_and_pictures_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [CHECKOUT / "README.md", *sorted(SENSORS.glob("*.md"))], ids=lambda page: page.name)
 def test_what_documents_say_of_virtual_sensors_is_what_the_table_says(page: Path) -> None:
-    said = "run `python -m rover_pipeline.table README.md docs/sensors/*.md`"
+    said = "run `python -m docs.make_tables README.md docs/sensors/*.md`"
     assert renewed(page, page.read_text()) == page.read_text(), said
 
 
