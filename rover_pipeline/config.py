@@ -1,18 +1,16 @@
 """The configuration: a strict model of `config/config.yaml`. No other module reads it.
 
 The model of each section is next to the code that it configures, and here they are put together. The default file with
-its comments is generated from the models: `python -m rover_pipeline.config > config/config.yaml`.
+its comments is made from the models: `python -m docs.make_config`.
 """
 
 from __future__ import annotations
 
-import json
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ByteSize, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.datasets.table import ExportSection
@@ -189,46 +187,3 @@ class Config(Options):
 
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-
-
-def default_yaml() -> str:
-    """The default configuration with every option's description as a comment."""
-    lines = ["# Defaults of rover_pipeline, generated from its models. Override any of them here or with --config."]
-    lines += _commented(Config, Config(), 0)
-    return "\n".join(lines) + "\n"
-
-
-def _commented(model: type[BaseModel], values: BaseModel, depth: int) -> list[str]:
-    lines, indent = [], "  " * depth
-    for name, field in model.model_fields.items():
-        value = getattr(values, name)
-        if depth == 0:
-            lines.append("")
-        lines += [f"{indent}# {line}" for line in _wrapped(field.description or type(value).__doc__ or "")]
-        if isinstance(value, BaseModel):
-            lines.append(f"{indent}{name}:")
-            lines += _commented(type(value), value, depth + 1)
-        else:
-            plain = value.human_readable() if isinstance(value, ByteSize) else value
-            plain = plain[0] if isinstance(plain, list) and len(plain) == 1 else plain
-            lines.append(f"{indent}{name}: {json.dumps(plain) if not isinstance(plain, str) else plain}")
-    return lines
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), 100)
-
-
-def load(path: Path) -> Config:
-    """The configuration in a YAML file. Raises ConfigError."""
-    try:
-        content = read_yaml(path) or {}
-    except (OSError, FormatError) as error:
-        raise ConfigError(describe(error)) from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: must be a mapping, is a {type(content).__name__}")
-    return Config.parse(content)
-
-
-if __name__ == "__main__":
-    print(default_yaml(), end="")
