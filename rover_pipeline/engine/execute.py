@@ -6,6 +6,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, roles_of, roles_of_others, with_names
-from rover_pipeline.engine.parallel import frame_ranges, ordered_map
+from rover_pipeline.engine.parallel import Processes, frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
-from rover_pipeline.engine.recording import opened_recording
+from rover_pipeline.engine.recording import Recording, Workers
 from rover_pipeline.engine.shared import Blocks, Shared
-from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step
+from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step, loaded
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written, require_damage
 from rover_pipeline.format.meta import META
@@ -172,7 +173,7 @@ class StepRun:
         if self.step.products:
             self._make_files(threads, dask)
         elif self.step.run.recording:
-            self._make_at_once(threads, dask)
+            self._call(threads, dask, self._written)
         else:
             self._make_by_ranges(threads, dask)
 
@@ -237,22 +238,16 @@ class StepRun:
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
         work, threads, spread = (_InOrder(task), 1, None) if task.step.run.ordered else (task, threads, dask)
         with progress(self.label, task.inputs.count, log=self._log) as advance:
-
-            def done(frames: tuple[int, int]) -> None:
-                advance(frames[1] - frames[0])
-
-            for part in ordered_map(work, ranges, threads=threads, dask=spread, done=done):
+            for part in ordered_map(
+                work, ranges, threads=threads, dask=spread, done=lambda each: advance(each[1] - each[0])
+            ):
                 self.append(part)
         self.end()
-
-    def _make_at_once(self, threads: int, dask: DaskOptions) -> None:
-        """All frames by one call of the function."""
-        self._call(threads, dask, self._written)
 
     def _written(self, **arguments: Any) -> None:
         """Call the function, and write what it returns, or yields for one range of frames after another."""
         task, recording, start = self.task, arguments["recording"], 0
-        returned = task.step.call(**arguments)
+        returned = loaded(task.step.function)(**arguments)
         by_ranges = isinstance(returned, Generator)
         for part in returned if by_ranges or type(returned) is tuple else (returned,):
             if isinstance(part, Inspection):
@@ -288,9 +283,8 @@ class StepRun:
         task.prepare()
         self._take(task.inspect())
         start_collector()
-        with opened_recording(
-            task, self._others, label=self.label, threads=threads, dask=dask, log=self._log
-        ) as recording:
+        with closing(Processes(threads)) as processes:
+            recording = Recording(task, Workers(self.label, threads, dask, self._log, processes), self._others)
             arguments: dict[str, Any] = {"recording": recording}
             if task.step.takes("trace"):
                 arguments["trace"] = self.trace
@@ -349,5 +343,7 @@ class _InOrder:
         self.state: Any = None
 
     def __call__(self, frames: tuple[int, int]) -> Part:
-        part, self.state = self.task.advance_state(self.state, *frames)
-        return part
+        task, (start, stop) = self.task, frames
+        arrays, readable = task.read(start, stop)
+        returned, self.state = task.call_function(arrays, start, stop, state=self.state)
+        return task.write(start, task.as_channels(returned, stop - start), readable)

@@ -33,7 +33,7 @@ def identity(modules: Iterable[str] = ()) -> dict[str, str]:
     Args:
         modules: that hold a user's functions. Modules of this package among them are covered by its own digest.
     """
-    own = {name: version for name, version in _versions().items() if name != _SPREADS}
+    own = {name: version for name, version in versions().items() if name != _SPREADS}
     own["rover-pipeline"] = f"{__version__} (sources {_digest_of_package()})"
     for name in sorted({module for module in modules if module.partition(".")[0] != _PACKAGE}):
         own[MODULE + name] = _digest_of_module(name)
@@ -56,11 +56,6 @@ def difference(own: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     """
     names = [name for name in wanted if name in own and wanted[name] != own[name]]
     return ", ".join(f"{name} {own[name]} instead of {wanted[name]}" for name in names)
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    return versions()
 
 
 @functools.cache

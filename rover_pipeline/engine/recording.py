@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 @dataclass
-class _Workers:
+class Workers:
     """Where the work of a recording runs. It stays in the process that runs the step."""
 
     label: str
@@ -52,9 +52,9 @@ class Recording:
             `Run.beside`. A frame of theirs that cannot be decoded is zero.
     """
 
-    def __init__(self, task: FrameTask, workers: _Workers, others: Mapping[str, FrameTask] | None = None) -> None:
+    def __init__(self, task: FrameTask, workers: Workers, others: Mapping[str, FrameTask] | None = None) -> None:
         self._task = task
-        self._workers: _Workers | None = workers
+        self._workers: Workers | None = workers
         self._corrupt: set[int] = set()
         self._is_main = True
         self.count = task.inputs.count
@@ -184,18 +184,3 @@ class _Tracked:
 
 
 _thread = threading.local()
-
-
-@contextmanager
-def opened_recording(
-    task: FrameTask,
-    others: Mapping[str, FrameTask],
-    *,
-    label: str,
-    threads: int,
-    dask: DaskOptions,
-    log: TextIO | None,
-) -> Iterator[Recording]:
-    """The recording of a task's inputs. Work runs in `threads`, in as many processes, or at a Dask scheduler."""
-    with closing(Processes(threads)) as processes:
-        yield Recording(task, _Workers(label, threads, dask, log, processes), others)

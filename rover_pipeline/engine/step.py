@@ -277,23 +277,7 @@ class Step:
 
     def load(self) -> None:
         """Import the module of the function, and all that it imports."""
-        _loaded(self.function)
-
-    def call(self, **arguments: Any) -> Any:
-        """What the function returns."""
-        return _loaded(self.function)(**arguments, **self.constants)
-
-    def look(self, **arguments: Any) -> Inspection:
-        """What `inspect` returns."""
-        return _loaded(self.run.inspect)(**arguments, **self.constants) if self.run.inspect else Inspection({})
-
-    def ready(self, **arguments: Any) -> Any:
-        """What `prepare` returns."""
-        return _loaded(self.run.prepare)(**arguments, **self.constants) if self.run.prepare else None
-
-    def judge(self, results: Mapping[str, Any]) -> Inspection:
-        """What `conclude` returns."""
-        return _loaded(self.run.conclude)(results) if self.run.conclude else Inspection({})
+        loaded(self.function)
 
     @property
     def in_pass(self) -> bool:
@@ -304,11 +288,11 @@ class Step:
 
     def view(self, argument: str, channel: Any, options: Options | None) -> Any:
         """The channel that is read for an input."""
-        return _loaded(self.views[argument])(channel, options=options) if argument in self.views else channel
+        return loaded(self.views[argument])(channel, options=options) if argument in self.views else channel
 
     def takes(self, argument: str, of: str | Callable[..., Any] | None = None) -> bool:
         """Whether the function, or another one (`of`), has an argument of this name."""
-        return argument in _parameters(_loaded(of or self.function))
+        return argument in _parameters(loaded(of or self.function))
 
     def for_options(self, options: Options | None) -> Step:
         """The declaration for these options. What depends on the recording too is left to `for_recording`."""
@@ -384,6 +368,6 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, signatures.Paramet
     return signatures.signature(function).parameters
 
 
-def _loaded(function: str | Callable[..., Any]) -> Callable[..., Any]:
-    loaded: Callable[..., Any] = load(function) if isinstance(function, str) else function
-    return loaded
+def loaded(function: str | Callable[..., Any]) -> Callable[..., Any]:
+    """What a declaration names by a dotted name, or has itself."""
+    return load(function) if isinstance(function, str) else function

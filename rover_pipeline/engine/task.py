@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.plan import OURS
 from rover_pipeline.engine.shared import Blocks, Shared
-from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
+from rover_pipeline.engine.step import EVERY, Inspection, Output, Step, loaded
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
 from rover_pipeline.format.channels.base import note_place
@@ -97,18 +97,16 @@ class FrameTask:
         keep = slice(start - first, stop - first)
         return self.write(start, {name: array[keep] for name, array in result.items()}, readable[keep])
 
-    def advance_state(self, state: Any, start: int, stop: int) -> tuple[Part, Any]:
-        """Process a range of frames of an ordered step; returns the state after it too."""
-        arrays, readable = self.read(start, stop)
-        returned, state = self.call_function(arrays, start, stop, state=state)
-        result = self.as_channels(returned, stop - start)
-        return self.write(start, result, readable), state
-
     def call_function(
-        self, arrays: Mapping[str, Any], start: int, stop: int, function: Callable[..., Any] | None = None, **extra: Any
+        self,
+        arrays: Mapping[str, Any],
+        start: int,
+        stop: int,
+        function: str | Callable[..., Any] | None = None,
+        **extra: Any,
     ) -> Any:
         """Call the step's function, or another one with the same arguments. Its errors name the frames."""
-        arguments = {**arrays, **self.inputs.whole, **self.inputs.texts, **extra}
+        arguments = {**arrays, **self.inputs.whole, **self.inputs.texts, **extra, **self.step.constants}
         if self.prepared is not None:
             arguments["prepared"] = self.prepared
         if self.step.takes("shapes"):
@@ -117,7 +115,7 @@ class FrameTask:
             arguments["options"] = self.options
         note_place(f"{self.inputs.paths} ({self.step.name})", start, stop - 1)
         try:
-            return (function or self.step.call)(**arguments)
+            return loaded(function or self.step.function)(**arguments)
         except (MissingExtraError, SampleError, UnfitError):
             raise
         except RoverError as error:
@@ -284,14 +282,14 @@ class FrameTask:
                 # Other steps may look at other frames, if other ones are valid for them.
                 arrays["shared"] = self.shared.once(tuple(frames), Shared)
             first = frames[0] if frames else 0
-            self.prepared = self.call_function(arrays, first, self.inputs.count, function=self.step.ready)
+            self.prepared = self.call_function(arrays, first, self.inputs.count, self.step.run.prepare)
 
     def inspect(self) -> Inspection:
         """Call the step's `inspect` with a few valid frames that are spread over the recording."""
         if self.step.run.inspect is None:
             return Inspection({})
         arrays, frames = self._sampled(_INSPECTED)
-        return self.call_function(arrays, frames[0] if frames else 0, self.inputs.count, function=self.step.look)
+        return self.call_function(arrays, frames[0] if frames else 0, self.inputs.count, self.step.run.inspect)
 
     def conclude(self) -> Inspection:
         """Call the step's `conclude` with the results of all frames, read back from the channels."""
@@ -299,7 +297,7 @@ class FrameTask:
             return Inspection({})
         specs = {VALID: VALID_SPEC, **self.specs}
         results = {name: open_channel(self.partial / name, spec).read() for name, spec in specs.items()}
-        return self.step.judge(results)
+        return loaded(self.step.run.conclude)(results)
 
     def _sampled(self, count: int) -> tuple[dict[str, Any], list[int]]:
         """The inputs for at most `count` valid frames that can be decoded, evenly spread, and the frames' numbers."""

@@ -153,11 +153,9 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
     work = _Pass(tasks)
     try:
         with progress(label, count, log=log) as advance:
-
-            def done(frames: tuple[int, int]) -> None:
-                advance(frames[1] - frames[0])
-
-            for parts in ordered_map(work, ranges, threads=threads, dask=dask, done=done):
+            for parts in ordered_map(
+                work, ranges, threads=threads, dask=dask, done=lambda each: advance(each[1] - each[0])
+            ):
                 for number, (member, part) in enumerate(zip(members, parts, strict=True)):
                     if isinstance(part, Failure):
                         work.failed.add(number)
