@@ -263,7 +263,7 @@ def _finish_parsers(parsers: Iterable[argparse.ArgumentParser]) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.debug:
         os.environ[DEBUG_VARIABLE] = "1"  # for the processes of the run
-    status: int = load("rover_pipeline.workflow.launch:run_workflow")(
+    status = load("rover_pipeline.workflow.launch:run_workflow")(
         arguments.paths,
         outputs=arguments.outputs,
         cores=arguments.cores,
@@ -272,7 +272,7 @@ def _run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         verbose=arguments.verbose,
     )
-    return status
+    return int(status)
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -316,8 +316,7 @@ def _calibrate_rig(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    status: int = load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json)
-    return status
+    return int(load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json))
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -329,8 +328,7 @@ def _check(arguments: argparse.Namespace) -> int:
     elif name := next((each for each in ("offset", *_LIMITS) if getattr(arguments, each) is not None), ""):
         raise ConfigError(f"check: --{name.replace('_', '-')} is about a reference; give --against too")
     print_problems = load("rover_pipeline.export.look:print_problems")
-    status: int = print_problems(arguments.traces, arguments.json, arguments.threads, against)
-    return status
+    return int(print_problems(arguments.traces, arguments.json, arguments.threads, against))
 
 
 def _compare(arguments: argparse.Namespace) -> int:

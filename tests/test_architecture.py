@@ -65,7 +65,6 @@ OPENING = re.compile(
 #: Functions that do so with what `format/files.py` has opened, or looked at before. Each is told why.
 OPENERS = {
     ("format/files.py", "*"): "the one place",
-    ("format/channels/base.py", "opened"): "writes and syncs what this program has made",
     ("format/attempt.py", "open_regular"): "files of ours, to write",
     ("engine/plan.py", "is_made"): "a folder, and an empty file in it",
     ("format/trace.py", "link_trace"): "an empty file",

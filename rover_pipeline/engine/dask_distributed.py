@@ -49,21 +49,16 @@ def run(
     protocol = optional("distributed.protocol", "dask.scheduler", "distributed")
     task = _Remote(protocol.pickle.dumps(function), identity(getattr(function, "modules", ())))
     _silence()
-    cluster = load("rover_pipeline.engine.dask_slurm:start")(options) if options.slurm else None
+    cluster = load("rover_pipeline.engine.dask_slurm:start")(options.slurm) if options.slurm else None
     address = cluster.scheduler_address if cluster else options.scheduler or ""
     with _connected(address, options.connect_timeout, cluster.security if cluster else None) as client:
-        yield from _results(_Scheduler(client, address, options), task, items, done, held)
-
-
-def _results(
-    scheduler: _Scheduler, task: _Remote, items: Iterable[T], done: Callable[[T], object], held: int | None
-) -> Iterator[Any]:
-    window = held or _WINDOW * scheduler.wait_for_workers()
-    left = iter(items)
-    while part := list(itertools.islice(left, window)):
-        for item, result in zip(part, scheduler.results(scheduler.submit(task, part)), strict=True):
-            done(item)
-            yield unwrapped(result)
+        scheduler = _Scheduler(client, address, options)
+        window = held or _WINDOW * scheduler.wait_for_workers()
+        left = iter(items)
+        while part := list(itertools.islice(left, window)):
+            for item, result in zip(part, scheduler.results(scheduler.submit(task, part)), strict=True):
+                done(item)
+                yield unwrapped(result)
 
 
 class _Scheduler:
@@ -143,7 +138,7 @@ class _Scheduler:
                 self.count_threads()  # the client may not know yet that the scheduler is gone
                 raise RoverError(
                     f"dask.scheduler: the scheduler {self.address} or one of its workers cannot load the work or send "
-                    f"its result ({_reason(error)}); install the same packages there as here and restart it"
+                    f"its result ({reason(error)}); install the same packages there as here and restart it"
                 ) from error
 
     def count_threads(self) -> int:
@@ -163,25 +158,23 @@ class _Scheduler:
             self._alone_since = time.monotonic()
             from_slurm = ", which Slurm has yet to start" if self.options.slurm else ""
             print(f"waiting for workers of {self.address}, none is there{from_slurm}", file=sys.stderr, flush=True)
-        elif time.monotonic() > self._alone_since + self._patience():
-            raise RoverError(self._abandoned())
+        else:
+            self._require_patience(time.monotonic() - self._alone_since)
         return threads
 
-    def _patience(self) -> float:
-        """Seconds that there may be no worker."""
-        slurm = self.options.slurm
-        return self.options.worker_timeout if slurm is None else slurm.queue_hours * 3600
-
-    def _abandoned(self) -> str:
-        if slurm := self.options.slurm:
-            return (
+    def _require_patience(self, waited: float) -> None:
+        """Raise RoverError where there was no worker for too long, s."""
+        slurm, limit = self.options.slurm, self.options.worker_timeout
+        if slurm and waited > slurm.queue_hours * 3600:
+            raise RoverError(
                 f"dask.slurm: Slurm had none of the jobs running for {slurm.queue_hours:g} h; `squeue --me` says why, "
                 "and `dask.slurm.queue_hours` sets the time"
             )
-        return (
-            f"dask.scheduler: {self.address} had no worker for {self.options.worker_timeout:g} s; start some with "
-            f"`dask worker {self.address}`, or set `dask.worker_timeout` to wait longer"
-        )
+        if not slurm and waited > limit:
+            raise RoverError(
+                f"dask.scheduler: {self.address} had no worker for {limit:g} s; start some with "
+                f"`dask worker {self.address}`, or set `dask.worker_timeout` to wait longer"
+            )
 
     def _lost(self) -> RoverError:
         return RoverError(
@@ -219,7 +212,7 @@ def _connected(address: str, limit: float, security: Any = None) -> Iterator[Any
     except TimeoutError as error:
         raise RoverError(_silent(address, limit)) from error
     except Exception as error:  # of many kinds, when the peer is something else than a scheduler
-        raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {_reason(error)}") from error
+        raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {reason(error)}") from error
     try:
         yield client
     finally:
@@ -241,7 +234,7 @@ def _silence() -> None:
         logger.handlers, logger.propagate = [logging.NullHandler()], False
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """One line for the error at the bottom of a chain of errors."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -279,7 +272,7 @@ class _Remote:
             function: Callable[[Any], Any] = pickle.loads(self.function)
         except Exception as error:
             raise RoverError(
-                f"{worker} cannot load the work ({_reason(error)}); install there what this command has and restart "
+                f"{worker} cannot load the work ({reason(error)}); install there what this command has and restart "
                 "the worker"
             ) from error
         return function

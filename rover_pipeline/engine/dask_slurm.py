@@ -18,8 +18,9 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+from rover_pipeline.engine.dask_distributed import reason
 from rover_pipeline.errors import MissingExtraError, RoverError, short_text
-from rover_pipeline.options import DaskOptions, SlurmWorkers
+from rover_pipeline.options import SlurmWorkers
 
 #: Seconds after which a worker whose scheduler is gone ends. Schedule.
 _ORPHAN_S = 60
@@ -27,16 +28,13 @@ _ORPHAN_S = 60
 _clusters: dict[str, Any] = {}
 
 
-def start(options: DaskOptions) -> Any:
-    """The running cluster of `options.slurm`, started at the first call. It has `scheduler_address` and `security`.
+def start(asked: SlurmWorkers) -> Any:
+    """The running cluster of these workers, started at the first call. It has `scheduler_address` and `security`.
 
     Raises:
         MissingExtraError: dask-jobqueue is not installed.
         RoverError: there is no Slurm here, it refuses the jobs, or the scheduler cannot start.
     """
-    asked = options.slurm
-    if asked is None:
-        raise ValueError("dask.slurm is not set")
     key = asked.model_dump_json()
     if key not in _clusters:
         _clusters[key] = _started(asked)
@@ -83,7 +81,7 @@ def _started(asked: SlurmWorkers) -> Any:
                 silence_logs="critical",
             )
     except (OSError, RuntimeError, ValueError) as error:
-        raise RoverError(f"dask.slurm: the scheduler does not start: {short_text(_bottom(error))}") from error
+        raise RoverError(f"dask.slurm: the scheduler does not start: {short_text(reason(error))}") from error
     try:
         _require_accepted(cluster.job_script())
     except BaseException:
@@ -119,9 +117,3 @@ def _private_folder() -> Path:
 def _walltime(hours: float) -> str:
     minutes = max(1, round(hours * 60))
     return f"{minutes // 60:02d}:{minutes % 60:02d}:00"
-
-
-def _bottom(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return f"{type(error).__name__}: {error}"

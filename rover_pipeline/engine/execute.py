@@ -136,7 +136,7 @@ class StepRun:
     def __enter__(self) -> Self:
         self._writer.__enter__()
         published = (*self._stamps, *(self.step.products or (META,)))
-        if self._writer.waited:
+        if self._writer.attempt.waited:
             self.finished = _made_meanwhile(self.path, self._writer.before, self._identity, published)
         return self
 

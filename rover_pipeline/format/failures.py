@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.errors import FormatError, one_line
-from rover_pipeline.format.files import replace_file, sync_folder
+from rover_pipeline.format.files import replace_file, sync_file
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.texts import read_json
 
@@ -48,7 +48,7 @@ def record_failure(trace: Path, output: str, reason: str, *, may_pass: bool) -> 
         if path.parent.is_symlink():  # whoever made the recording may have meant another folder to be written to
             return
         replace_file(path, json.dumps(content) + "\n")
-        sync_folder(trace)
+        sync_file(trace)
 
 
 def clear_failure(trace: Path, output: str) -> None:

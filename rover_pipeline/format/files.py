@@ -54,13 +54,20 @@ def opened_file(path: Path, buffering: int = 1 << 16) -> Iterator[BufferedReader
         yield BufferedReader(file, buffering)
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """The descriptor of what this program has made. It is closed at the end of the block."""
+    descriptor = os.open(path, flags)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    with opened(path) as descriptor:
+        os.fsync(descriptor)
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -81,7 +88,7 @@ def replace_file(path: Path, text: str) -> None:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_file(path.parent)
 
 
 def replace_json(path: Path, content: object) -> None:
@@ -95,7 +102,7 @@ def make_folders(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:
         with suppress(OSError):  # another process has removed it, or a power cut in the next seconds could
-            sync_folder(each.parent)
+            sync_file(each.parent)
 
 
 def existing(text: str) -> Path:

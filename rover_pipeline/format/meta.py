@@ -21,8 +21,6 @@ from rover_pipeline.format.texts import read_json
 META = "meta.json"
 Format = Literal["raw", "lzma", "lzmaf", "mjpg", "npz", "jpg"]
 FORMATS: tuple[str, ...] = get_args(Format)
-#: Formats whose channel is a folder with one file a sample.
-FOLDERS = ("npz", "jpg")
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "b1")
 
 # Shapes are checked before memory is allocated for them, because a damaged meta.json must not stop the whole machine.

@@ -95,7 +95,7 @@ def begin_ahead(path: Path, *, wait: bool = True) -> bool:
     with contextlib.suppress(Exception):
         if path not in _ahead:
             _ahead[path] = VirtualWriter(path, wait=wait).__enter__()
-    return path in _ahead and _ahead[path].alone
+    return path in _ahead and _ahead[path].attempt.alone
 
 
 def end_ahead(path: Path | None = None) -> None:
@@ -120,8 +120,8 @@ class VirtualWriter:
         wait: for another process that makes the same; False = that is an error.
 
     Attributes:
+        attempt: says whether a lock keeps all others away, and whether this process waited for another one.
         partial: scratch folder. Files in it are published with the channels.
-        waited: whether this process waited for another one, which may have made the same result.
         before: provenance of the result that was there when the lock was asked for.
     """
 
@@ -133,31 +133,22 @@ class VirtualWriter:
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
         self.before: dict[str, Any] | None = None
-        self._attempt = Attempt(path, wait)
+        self.attempt = Attempt(path, wait)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
 
     @property
     def partial(self) -> Path:
-        return self._attempt.folder
-
-    @property
-    def waited(self) -> bool:
-        return self._attempt.waited
-
-    @property
-    def alone(self) -> bool:
-        """Whether a lock keeps all others away; see `Attempt`."""
-        return self._attempt.alone
+        return self.attempt.folder
 
     def __enter__(self) -> Self:
         if ahead := _ahead.pop(self.path, None):
-            self._attempt, self.before = ahead._attempt, ahead.before
+            self.attempt, self.before = ahead.attempt, ahead.before
             return self
         if problem := in_the_way(self.path):
             raise InTheWayError(problem)
         self.before = read_provenance(self.path)
-        self._attempt.begin(partial(discard, self.path))
+        self.attempt.begin(partial(discard, self.path))
         try:
             if problem := in_the_way(self.path):
                 raise InTheWayError(problem)
@@ -215,7 +206,7 @@ class VirtualWriter:
             list(pool.map(sync_file, (self.partial / name for name in unsynced)))
         sync_file(self.partial)
         self._remove_leftovers()
-        switch(self.partial, self.path, self._ours(self.path, listed), PROVENANCE, (*self.stamps, META))
+        switch(self.partial, self.path, self._ours(listed), PROVENANCE, (*self.stamps, META))
         sync_new_name(self.path)
 
     def _new(self, name: str) -> Path:
@@ -233,15 +224,15 @@ class VirtualWriter:
                     f"{self.path / name}: stands where a channel belongs and was not made by {MADE_BY}. Move it away"
                 )
 
-    def _ours(self, folder: Path, names: Iterable[str] = ()) -> set[str]:
-        """Names in a folder of ours that may be removed: listed ones of its step, of its channels and of `names`."""
-        listed = files_of(read_provenance(folder))
+    def _ours(self, names: Iterable[str]) -> set[str]:
+        """Names in our older result that may be removed: listed ones of its step, of its channels and of `names`."""
+        listed = files_of(read_provenance(self.path))
         if self.declared is not None:
             known = {*self.declared, *names}
             with contextlib.suppress(FormatError):
-                known |= read_meta(folder).keys()
+                known |= read_meta(self.path).keys()
             listed = {name for name in listed if name in known or is_stamp(name)}
-        return {name for name in (*listed, META, PROVENANCE) if os.path.lexists(folder / name)}
+        return {name for name in (*listed, META, PROVENANCE) if os.path.lexists(self.path / name)}
 
     def _remove_leftovers(self) -> None:
         """Remove what killed runs of older versions left in the result. It is in nobody's way, so an error may pass."""
@@ -258,6 +249,6 @@ class VirtualWriter:
             with contextlib.suppress(Exception):  # its file is removed next
                 stream.close()
         discard(self.path, self.partial)
-        self._attempt.end()
+        self.attempt.end()
         with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
             os.rmdir(self.path)

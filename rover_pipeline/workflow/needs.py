@@ -77,10 +77,6 @@ class Needs:
         made, has, sensors = self.flow.made, self.flow.has, self.sensors(name, results).items()
         return [each[1:] for each, optional in sensors if each in made and (not optional or has(each, results))]
 
-    def sensors_made_from(self, sensor: str, results: Path) -> list[str]:
-        """Virtual sensors that a virtual sensor is made from, of those that rules make."""
-        return [f"_{name}" for name in self.made_from(sensor.removeprefix("_"), results)]
-
     def pending(self, wanted: Sequence[str], results: Path) -> list[str]:
         """Outputs that have to be made: those without a stamp, and those that are made from them."""
         known: dict[str, bool] = {}

@@ -166,8 +166,10 @@ class Plans:
 
     def of(self, results: Path, sensors: Iterable[str]) -> Plan:
         """The plan that makes some virtual sensors of a recording."""
-        made_from = self.flow.needs_of.sensors_made_from
-        below = {each: sorted({*made_from(each, results)} & {*sensors}) for each in sorted(sensors)}
+        below = {
+            each: sorted({f"_{name}" for name in self.flow.needs_of.made_from(each[1:], results)} & {*sensors})
+            for each in sorted(sensors)
+        }
         order = TopologicalSorter(below).static_order()
         planned = {each: self._planned(each, results, below[each]) for each in order}
         passes = [each.shares for each in planned.values()]

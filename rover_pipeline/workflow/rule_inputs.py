@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 #: Answers about a recording that are kept: each is asked for many times, before the next recording. Schedule.
 kept = functools.lru_cache(maxsize=1 << 8)
 
+#: What Snakemake takes for a wildcard in a path, such as `{b}`.
 _WILDCARD = re.compile(r"\{\s*\w+\s*(,[^{}]*)?\}")
-
-
-def has_wildcard(path: str) -> bool:
-    """Whether Snakemake takes a part of a path, such as `{b}`, for a wildcard."""
-    return _WILDCARD.search(path) is not None
 
 
 #: What Snakemake cannot take in a path: it has a meaning of its own, and there is no way to write it otherwise.
@@ -118,7 +114,7 @@ class StepInput:
             paths += [f"{source}/{name}/{META}" for name in flow.demo_sensors]
         elif reads.every:
             names = sorted(entry.name for entry in os.scandir(source) if not entry.name.startswith(("_", ".")))
-            names = [name for name in names if not has_wildcard(name)]  # the step reads it all the same
+            names = [name for name in names if not _WILDCARD.search(name)]  # the step reads it all the same
             of_all = (f"{source}/{name}/{channel}" for name in names for channel in reads.every)
             paths += [path for path in of_all if os.path.exists(path)]
         if self.step.run.waits_for_all:

@@ -179,13 +179,13 @@ def test_a_second_writer_waits_for_the_first_and_knows_that_it_waited(tmp_path: 
     def second() -> None:
         entered.wait(5)
         with VirtualWriter(path) as writer:
-            events.append(f"second, waited {writer.waited}")
+            events.append(f"second, waited {writer.attempt.waited}")
             assert Sensor(path).length() == 3, "the result of the first writer is complete by now"
 
     thread = threading.Thread(target=second)
     thread.start()
     with VirtualWriter(path) as writer:
-        assert not writer.waited
+        assert not writer.attempt.waited
         entered.set()
         writer.create({TS: TS_SPEC}, 3)
         writer.fill(TS, times(3))

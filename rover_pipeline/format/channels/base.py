@@ -15,6 +15,7 @@ from typing import IO, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format.files import sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
 #: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags are read at once. Schedule.
@@ -184,22 +185,6 @@ class EncodedWriter(ChannelWriter):
         """Add the bytes of one sample from `encode`, which another thread may have called."""
         self._put(data, self.count)
         self.count += 1
-
-
-@contextmanager
-def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A file descriptor that is closed at the end of the block."""
-    descriptor = os.open(path, flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def sync_file(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are on the disk."""
-    with opened(path) as descriptor:
-        os.fsync(descriptor)
 
 
 def sync_folders(folder: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced, opened
-from rover_pipeline.format.files import opened_regular, regular_size
+from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced
+from rover_pipeline.format.files import opened, opened_regular, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 
