@@ -8,11 +8,12 @@ sensor of the type it is the same step with other names: `radar_front` gives `_r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
@@ -21,6 +22,7 @@ from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.format.trace import CONFIG, Trace, channels_of
+from rover_pipeline.numerics.linear import matmul
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
@@ -193,44 +195,45 @@ def _seen_from(lidar: str, mounts: Mapping[str, Any]) -> dict[str, Any]:
         for name, each in found.items():
             if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset", "covariance"}:
                 place, rows, later = _pose(each)
-                way = [there - here for there, here in zip(place, origin, strict=True)]
-                columns = list(zip(*into, strict=True))  # the inverse of a rotation
+                way = place - origin
                 found[name] = {
-                    "translation": [row[0] for row in _product(columns, [[each] for each in way])],
-                    "rotation": _product(columns, rows),
+                    "translation": matmul(into.T, way).tolist(),
+                    "rotation": matmul(into.T, rows).tolist(),
                     "time_offset": later - late,
                 }
                 own, of_origin = each.get("covariance"), mounts[lidar].get("covariance")
                 if own is not None or of_origin is not None:
-                    found[name]["covariance"] = _covariance(columns, way, own, of_origin)
+                    found[name]["covariance"] = _covariance(into.T, way, own, of_origin).tolist()
     except (TypeError, ValueError):
         return dict(mounts)
     return found
 
 
-def _product(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*b, strict=True)] for row in a]
-
-
-def _covariance(turn: Any, way: Sequence[float], own: Any, origin: Any) -> list[list[float]]:
+def _covariance(turn: np.ndarray, way: np.ndarray, own: Any, origin: Any) -> np.ndarray:
     """Covariance of a pose in the frame of a lidar whose own pose is uncertain, as `Mount.seen_from` gives it."""
     x, y, z = way
-    sums = [[0.0] * 7] * 7
-    for cov, arm in ((own, [[0.0] * 3] * 3), (origin, [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])):
-        if cov is not None:
-            moved = _product(turn, arm)
-            rows = [[*row, 0.0, 0.0, 0.0, 0.0] for row in turn]
-            rows += [[*by, *row, 0.0] for by, row in zip(moved, turn, strict=True)] + [[0.0] * 6 + [1.0]]
-            part = _product(_product(rows, cov), list(zip(*rows, strict=True)))
-            sums = [[p + q for p, q in zip(*pair, strict=True)] for pair in zip(sums, part, strict=True)]
-    return sums
+    total = np.zeros((7, 7))
+    for stated, arm in ((own, np.zeros((3, 3))), (origin, np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]))):
+        if stated is not None:
+            moved = np.eye(7)
+            moved[:3, :3] = moved[3:6, 3:6] = turn
+            moved[3:6, :3] = matmul(turn, arm)
+            total += matmul(moved, _matrix(stated), moved.T)
+    return total
 
 
-def _pose(entry: Mapping[str, Any]) -> tuple[list[float], list[list[float]], float]:
+def _pose(entry: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, float]:
     """Translation, rotation and time offset of an entry of `rig`."""
-    rows = entry.get("rotation") or [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    translation = [float(each) for each in entry.get("translation") or (0, 0, 0)]
-    return translation, [[float(each) for each in row] for row in rows], float(entry.get("time_offset") or 0.0)
+    (translation,), rotation = _matrix([entry.get("translation") or (0, 0, 0)]), entry.get("rotation")
+    return translation, _matrix(rotation or np.eye(3)), float(entry.get("time_offset") or 0.0)
+
+
+def _matrix(rows: Any) -> np.ndarray:
+    """Rows of three or seven numbers. Raises TypeError and ValueError for what is none."""
+    matrix = np.array([[float(each) for each in row] for row in rows])
+    if matrix.shape not in ((1, 3), (3, 3), (7, 7)):
+        raise ValueError("numbers are missing")
+    return matrix
 
 
 def with_names(message: str, roles: Roles) -> str:

@@ -7,7 +7,7 @@ that its step gives when it is made alone. A step that fails leaves the pass, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -186,54 +186,36 @@ class _Pass:
     def __call__(self, frames: tuple[int, int]) -> list[Part | Failure | None]:
         """For each task what it gave, or its error; None where it has failed on other frames."""
         blocks = Blocks()
-        works = [_Work(task, number in self.failed) for number, task in enumerate(self.tasks)]
-        for work in works:
-            work.attempt(partial(work.read, *frames, blocks))
-        # Frame by frame, so that what steps share of a frame is still in the processor's cache.
-        for frame in range(frames[1] - frames[0]):
-            shared = Shared()
-            for work in works:
-                work.attempt(partial(work.compute, frame, shared))
-        for work in works:
-            work.attempt(work.write)
-        self.failed |= {number for number, work in enumerate(works) if isinstance(work.outcome, Failure)}
-        return [work.outcome for work in works]
+        outcomes: list[Part | Failure | None] = [None for _ in self.tasks]
+        works = {number: _work(task, *frames, blocks) for number, task in enumerate(self.tasks)}
+        # Frame by frame, so that what steps share of a frame is still in the processor's cache. All read before, and
+        # write after.
+        for shared in (None, *(Shared() for _ in range(*frames)), None):
+            for number, work in works.items():
+                if number in self.failed or outcomes[number]:
+                    continue
+                try:
+                    work.send(shared)
+                except StopIteration as end:
+                    outcomes[number] = end.value
+                except Exception as error:
+                    outcomes[number] = Failure(error)
+        self.failed |= {number for number, outcome in enumerate(outcomes) if isinstance(outcome, Failure)}
+        return outcomes
 
 
-class _Work:
-    """One task of a pass on one range of frames.
-
-    Attributes:
-        outcome: the summary of the range, or the error; None before.
-    """
-
-    def __init__(self, task: FrameTask, is_over: bool) -> None:
-        self.task, self._is_over = task, is_over
-        self.outcome: Part | Failure | None = None
-        self._results: list[dict[str, np.ndarray]] = []
-
-    def attempt(self, work: Callable[[], None]) -> None:
-        """Do a part of the work, unless an earlier one failed."""
-        if self._is_over:
-            return
-        try:
-            work()
-        except Exception as error:
-            self.outcome, self._is_over = Failure(error), True
-
-    def read(self, start: int, stop: int, blocks: Blocks) -> None:
-        self.task.check_run()
-        self._start = start
-        self._arrays, self._readable = self.task.read(start, stop, blocks)
-
-    def compute(self, frame: int, shared: Shared) -> None:
-        """The results for one frame, by its number in the range."""
-        arrays: dict[str, Any] = {name: array[frame : frame + 1] for name, array in self._arrays.items()}
-        if self.task.step.takes("shared"):
-            arrays["shared"] = shared
-        first = self._start + frame
-        self._results.append(self.task.as_channels(self.task.call_function(arrays, first, first + 1), 1))
-
-    def write(self) -> None:
-        result = {name: np.concatenate([each[name] for each in self._results]) for name in self._results[0]}
-        self.outcome = self.task.write(self._start, result, self._readable)
+def _work(task: FrameTask, start: int, stop: int, blocks: Blocks) -> Generator[None, Shared | None, Part]:
+    """One task of a pass on a range of frames. It reads them, computes one whenever it is sent what steps share of this
+    frame, and writes the results when it is sent None. Returns the summary of the range."""
+    task.check_run()
+    arrays, readable = task.read(start, stop, blocks)
+    results: list[dict[str, np.ndarray]] = []
+    while (shared := (yield)) is not None:
+        frame = len(results)
+        given: dict[str, Any] = {name: array[frame : frame + 1] for name, array in arrays.items()}
+        if task.step.takes("shared"):
+            given["shared"] = shared
+        returned = task.call_function(given, start + frame, start + frame + 1)
+        results.append(task.as_channels(returned, 1))
+    result = {name: np.concatenate([each[name] for each in results]) for name in results[0]}
+    return task.write(start, result, readable)

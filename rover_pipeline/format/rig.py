@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rover_pipeline.errors import FormatError, require_damage, short
+from rover_pipeline.errors import FormatError, require_damage, short, unless_damaged
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, META, ChannelSpec, read_meta
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
@@ -110,13 +110,9 @@ class Rig:
 
     def _declared(self) -> dict[str, str]:
         """Types that `config.yaml` says, of those that we know."""
-        try:
+        sections: dict[str, Any] = {}
+        with unless_damaged():
             sections = parse_collection(read_text(self.path / "config.yaml"))
-        except OSError:
-            return {}
-        except FormatError as error:
-            require_damage(error)
-            return {}
         types = {name: str(each.get("type", "")).lower() for name, each in sections.items() if isinstance(each, dict)}
         return {name: type for name, type in types.items() if type in TYPES}
 
@@ -125,11 +121,9 @@ class Rig:
             return ""
         if sensor in declared:
             return declared[sensor]
-        try:
+        channels: set[str] = set()
+        with unless_damaged():
             channels = {*read_meta(self.path / sensor)}
-        except FormatError as error:
-            require_damage(error)
-            return ""
         return next((type for type, needed in _CHANNELS if needed <= channels), "")
 
     def _size(self, sensor: str, of: str = "") -> int:
