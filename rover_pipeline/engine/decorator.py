@@ -78,28 +78,27 @@ def step(
         name = f"{function.__module__}:{function.__qualname__}"
         groups = {"run": Run, "shown": Shown}
         words = {word: {each.name for each in fields(group)} for word, group in groups.items()}
-        _check_words(name, more, [*{each.name for each in fields(Step)} - {*groups}, *words["run"], *words["shown"]])
+        known = {each.name for each in fields(Step)} - {*groups} | words["run"] | words["shown"]
+        if word := next((each for each in more if each not in known), ""):
+            raise ConfigError(f"step {name}: @step has no {word!r}; {did_you_mean(word, known)}")
         parameters = signatures.signature(function, eval_str=True).parameters
         sections = (section,) if isinstance(section, str) else tuple(section)
+        declared: dict[str, Mapping[str, Any]] = {"inputs": inputs or {}, "nearest": more.pop("nearest", None) or {}}
+        declared |= {"whole": whole or {}, "files": files or {}}
+        constants, once = more.get("constants", ()), bool(more.get("recording") or more.get("products"))
+        _check_arguments(name, parameters, declared, sections=sections, constants=constants, once=once)
+        # Arguments with a default say that they are optional: the declaration says it in its own way.
         with_default = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
-
-        def marked(references: Mapping[str, Any] | None) -> dict[str, Any]:
-            # Arguments with a default say that they are optional: the declaration says it in its own way.
-            given = references or {}
-            return {name: _optional(entry) if name in with_default else entry for name, entry in given.items()}
-
-        nearest = more.pop("nearest", None)
-        _check_arguments(
-            name,
-            parameters,
-            {"inputs": inputs or {}, "nearest": nearest or {}, "whole": whole or {}, "files": files or {}},
-            sections=sections,
-            constants=more.get("constants", ()),
-            once=bool(more.get("recording") or more.get("products")),
-        )
-        known = parameters["options"].annotation.model_fields if "options" in parameters else {}
-        if (part := more.get("part")) and part not in known:
-            raise ConfigError(f"step {name}: part={part!r} is none of its options; {did_you_mean(part, known)}")
+        marked: dict[str, Any] = {
+            kind: {
+                each: _optional(entry) if each in with_default and kind != "inputs" else entry
+                for each, entry in references.items()
+            }
+            for kind, references in declared.items()
+        }
+        options = parameters["options"].annotation.model_fields if "options" in parameters else {}
+        if (part := more.get("part")) and part not in options:
+            raise ConfigError(f"step {name}: part={part!r} is none of its options; {did_you_mean(part, options)}")
         grouped = {
             word: group(**{each: more.pop(each) for each in words[word] & more.keys()})
             for word, group in groups.items()
@@ -110,11 +109,8 @@ def step(
             sensor=sensor,
             sections=sections,
             options=parameters["options"].annotation if "options" in parameters else None,
-            inputs=dict(inputs or {}),
-            nearest=marked(nearest),
-            whole=marked(whole),
-            files=marked(files),
             outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
+            **marked,
             **more,
             **grouped,
         )
@@ -128,17 +124,6 @@ def _optional(entry: Reference) -> Reference:
     if isinstance(entry, str):
         return entry if entry.endswith(OPTIONAL) else entry + OPTIONAL
     return tuple(name if name.endswith(OPTIONAL) else name + OPTIONAL for name in entry)
-
-
-def _check_words(name: str, words: Collection[str], known: Collection[str]) -> None:
-    """Refuse words of `@step` that do not exist.
-
-    Raises:
-        ConfigError: there is one; the message has the nearest that does.
-    """
-    for word in words:
-        if word not in known:
-            raise ConfigError(f"step {name}: @step has no {word!r}; {did_you_mean(word, known)}")
 
 
 def _check_arguments(

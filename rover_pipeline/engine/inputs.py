@@ -154,7 +154,7 @@ def open_inputs(
     sensors, channels = opened.clocks()
     counts, times = {}, {}
     for name, sensor in sensors.items():
-        counts[name] = opened.length(sensor, [ref.partition("/")[2] for ref in opened.references(name)])
+        counts[name] = opened.length(sensor, [channel for used, channel in opened.used if used == name])
         times[name] = sensor.times(counts[name])
     clock = next(iter(sensors), "")
     for name, ts in times.items():
@@ -199,9 +199,6 @@ class _Opener:
         self.states: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.used: list[tuple[str, str]] = []
-
-    def references(self, sensor: str) -> list[str]:
-        return [ref for ref in self.step.inputs.values() if ref.partition("/")[0] == sensor]
 
     def clocks(self) -> tuple[dict[str, Sensor], dict[str, Channel]]:
         """The sensors whose times the frames have, by name, and the channels of the inputs, by argument."""

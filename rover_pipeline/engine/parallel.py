@@ -22,7 +22,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -100,12 +100,11 @@ def _run_alone(function: Callable[[T], R], items: Iterable[T], done: Callable[[T
 def _run_threads(
     function: Callable[[T], R], items: Iterable[T], threads: int, done: Callable[[T], object], held: int | None
 ) -> Iterator[R]:
-    compute = load("rover_pipeline.engine.dask_local:compute_on_threads")
-    task = OnThread(function)
+    compute, task = load("rover_pipeline.engine.dask_local:compute"), partial(_on_thread, function)
     size = max(threads, (held or 2 * _WINDOW * threads) // 2)
     # The error of one item ends the work when the items that other threads work on are done: they may write files.
     with single_threaded_pools(), ThreadPoolExecutor(threads) as pool:
-        yield from _in_windows(lambda window: compute(task, window, pool, done), items, size)
+        yield from _in_windows(lambda window: compute(task, window, pool, threads, done), items, size)
 
 
 def _in_windows(compute: Callable[[list[T]], list[R]], items: Iterable[T], size: int) -> Iterator[R]:
@@ -141,9 +140,9 @@ class Processes:
 
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
-        compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
+        compute = load("rover_pipeline.engine.dask_local:compute")
         with _explained():
-            pool, task = self._forked(), _Guarded(function)
+            pool, task = self._forked(), partial(_guarded, function)
             for result in _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count):
                 yield unwrapped(result)
 
@@ -152,7 +151,7 @@ class Processes:
         error."""
         if self.count == 1:
             return partial(function, item)
-        future = self._forked().submit(_Guarded(function), item)
+        future = self._forked().submit(_guarded, function, item)
 
         def result() -> R:
             with _explained():
@@ -183,16 +182,11 @@ def _explained() -> Iterator[None]:
         raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
 
 
-class OnThread(Generic[T, R]):
-    """A function for threads that libraries did not limit: OpenMP counts its threads for each calling thread."""
-
-    def __init__(self, function: Callable[[T], R]) -> None:
-        self.function = function
-
-    def __call__(self, item: T) -> R:
-        if not hasattr(_thread, "limited"):
-            _thread.limited = threadpool_limits(1, user_api="openmp")
-        return self.function(item)
+def _on_thread(function: Callable[[T], R], item: T) -> R:
+    """The result of a function on a thread that libraries did not limit: OpenMP counts its threads for each of them."""
+    if not hasattr(_thread, "limited"):
+        _thread.limited = threadpool_limits(1, user_api="openmp")
+    return function(item)
 
 
 _thread = threading.local()
@@ -213,17 +207,12 @@ class Failure:
         return (Failure, (self.error if sent else RoverError(describe(self.error)),))
 
 
-class _Guarded(Generic[T, R]):
-    """A function that returns its errors, for `unwrapped`."""
-
-    def __init__(self, function: Callable[[T], R]) -> None:
-        self.function = function
-
-    def __call__(self, item: T) -> R | Failure:
-        try:
-            return self.function(item)
-        except Exception as error:
-            return Failure(error)
+def _guarded(function: Callable[[T], R], item: T) -> R | Failure:
+    """The result of a function, or its error, for `unwrapped`."""
+    try:
+        return function(item)
+    except Exception as error:
+        return Failure(error)
 
 
 def unwrapped(result: R | Failure) -> R:

@@ -15,7 +15,7 @@ import secrets
 import shutil
 import struct
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned
+from rover_pipeline.engine.plan import OURS, PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import SMALL, Rate, Run, Step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
@@ -91,11 +91,6 @@ def cost_of(source: Path, made: Iterable[Step]) -> Cost:
         written += rate.written * size
         steps.append((rate.memory_mb, rate.frames))
     return Cost(seconds, sum(sizes.values()), round(written), tuple(steps))
-
-
-def work_s(source: Path, made: Collection[Step]) -> float:
-    """Seconds of one processor that some steps take for a recording, besides the start of their processes."""
-    return cost_of(source, made).seconds - _START_S * len(made)
 
 
 def rate_of(step: Step) -> Rate:
@@ -206,15 +201,18 @@ class Plans:
         # A rule that lists its inputs by itself may read what no plan knows.
         if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
             return False
-        fits = _is_ours(step) and rate_of(step).memory_mb <= _MAX_MB
+        fits = step.name.startswith(OURS) and rate_of(step).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
 
     @functools.cache  # noqa: B019, there is one object
     def is_short(self, results: Path) -> bool:
         """Whether all that has to be made of a recording takes a few seconds."""
         names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)} & {*self.flow.steps}
-        ours = [self.flow.step_of(each, results) for each in sorted(names) if _is_ours(self.flow.steps[each])]
-        return self.flow.is_demo(results) or work_s(self.flow.source(results), ours) <= _SHORT_S
+        ours = [
+            self.flow.step_of(each, results) for each in sorted(names) if self.flow.steps[each].name.startswith(OURS)
+        ]
+        work_s = cost_of(self.flow.source(results), ours).seconds - _START_S * len(ours)  # without starts of processes
+        return self.flow.is_demo(results) or work_s <= _SHORT_S
 
     # --- How jobs share the processors ------------------------------------------------------------------------------
 
@@ -280,7 +278,3 @@ class Plans:
                 owner = getattr(thread.function, "__module__", None) or ""
                 if owner.startswith("snakemake.scheduling."):
                     thread.cancel()
-
-
-def _is_ours(step: Step) -> bool:
-    return step.sensor in TABLE and step.name == TABLE[step.sensor].name

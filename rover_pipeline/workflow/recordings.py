@@ -119,14 +119,12 @@ class RecordingJobs:
 
     def memory_mb(self, wildcards: Any, attempt: int = 1, threads: int = 1) -> int:
         """Memory that a job asks for; a retry asks for more, for it may have been killed for it."""
-        return attempt * self._cost(wildcards).memory_mb(threads, self.flow.config.dask.chunk)
+        return attempt * self.cost(self.flow.results(wildcards.trace)).memory_mb(threads, self.flow.config.dask.chunk)
 
     def minutes(self, wildcards: Any, attempt: int = 1, threads: int = 1) -> int:
         """Time that a job asks for: several times the estimate, for nodes differ, and more in a retry."""
-        return attempt * (_MIN_MINUTES + round(4 * self._cost(wildcards).seconds / 60 / max(1, min(threads, 2))))
-
-    def _cost(self, wildcards: Any) -> Cost:
-        return self.cost(self.flow.results(wildcards.trace))
+        seconds = self.cost(self.flow.results(wildcards.trace)).seconds
+        return attempt * (_MIN_MINUTES + round(4 * seconds / 60 / max(1, min(threads, 2))))
 
     @functools.cache  # noqa: B019, there is one object
     def cost(self, results: Path) -> Cost:
