@@ -102,6 +102,7 @@ class _Job:
     ) -> None:
         self.own, self.plan, self._find, self._threads, self._log = own, plan, find, threads, log
         self.trace = own.outputs[0].parent.parent
+        self._dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
         self._others: list[StepCommand] = []
         self._is_done = False
 
@@ -114,8 +115,7 @@ class _Job:
         if not self.trace.is_dir() or not ours:
             self._claim()
             return self._make()
-        network = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")).elsewhere
-        made = run_apart(self._make_as_json, self._claim, publishes=[self.trace], network=network)
+        made = run_apart(self._make_as_json, self._claim, publishes=[self.trace], network=self._dask.elsewhere)
         return {name: error_from_json(each) if "text" in each else StepResult(**each) for name, each in made.items()}
 
     def _claim(self) -> list[Path]:
@@ -162,7 +162,7 @@ class _Job:
                     command.step.load()
             for stage in stages:
                 ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
-                outcomes |= _make(ready, self.own, self.trace, self._threads, self._log) if ready else {}
+                outcomes |= self._make_stage(ready) if ready else {}
                 # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
                 kept_back |= {each.sensor for each in stage} - made
@@ -170,43 +170,38 @@ class _Job:
             end_ahead()
         return outcomes
 
+    def _make_stage(self, commands: Sequence[StepCommand]) -> Outcomes:
+        """Results, or why they were not made, by the name of the virtual sensor."""
+        outcomes: Outcomes = {}
+        asked = []
+        for command in commands:
+            try:
+                asked.append(_requested(command, self.trace))
+            except Exception as error:
+                outcomes[command.sensor] = error
+        outcomes |= run_together(asked, self.trace, threads=self._threads, dask=self._dask, log=self._log)
+        for command in commands:
+            folder, result = command.outputs[0].parent, outcomes[command.sensor]
+            if not isinstance(result, StepResult):
+                continue
+            # What a recording cannot give has a stamp, and says why.
+            needed = [path for path in command.outputs if path.name.startswith(".") or not result.omitted]
+            lacking = [path for path in needed if not path.exists()]
+            # Snakemake removes stamps of others before it starts their jobs, which put them back; see `Plan.is_made`.
+            if lacking and command is self.own:
+                text = f"{lacking[0]}: is an output of the rule, but {command.step.name} did not make it"
+                outcomes[command.sensor] = RoverError(text)
+                continue
+            made = ", ".join(command.step.products) or f"{result.samples} samples, {result.invalid} invalid"
+            line = f"{folder}: {f'is left out: {result.omitted}' if result.omitted else made}, {result.seconds:.2f} s"
+            say(line, sys.stderr, self._log)
+        return outcomes
+
     def _make_as_json(self) -> dict[str, Any]:
         return {
             name: error_as_json(each) if isinstance(each, Exception) else each._asdict()
             for name, each in self._make().items()
         }
-
-
-def _make(
-    commands: Sequence[StepCommand], own: StepCommand, trace: Path, threads: int, file: TextIO | None
-) -> Outcomes:
-    """Results, or why they were not made, by the name of the virtual sensor. The job is that of `own`."""
-    outcomes: Outcomes = {}
-    asked = []
-    for command in commands:
-        try:
-            asked.append(_requested(command, trace))
-        except Exception as error:
-            outcomes[command.sensor] = error
-    dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
-    outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
-    for command in commands:
-        step, outputs, _, _ = command
-        folder = outputs[0].parent
-        result = outcomes[folder.name]
-        if isinstance(result, StepResult):
-            # What a recording cannot give has a stamp, and says why.
-            needed = [path for path in outputs if path.name.startswith(".") or not result.omitted]
-            lacking = [path for path in needed if not path.exists()]
-            # Snakemake removes stamps of others before it starts their jobs, which put them back; see `Plan.is_made`.
-            if lacking and command is own:
-                text = f"{lacking[0]}: is an output of the rule, but {step.name} did not make it"
-                outcomes[folder.name] = RoverError(text)
-                continue
-            made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
-            line = f"{folder}: {f'is left out: {result.omitted}' if result.omitted else made}, {result.seconds:.2f} s"
-            say(line, sys.stderr, file)
-    return outcomes
 
 
 def _requested(command: StepCommand, trace: Path) -> ResultRequest:

@@ -8,6 +8,7 @@ that its step gives when it is made alone. A step that fails leaves the pass, an
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -91,7 +92,7 @@ class _Member:
     def __init__(self, asked: ResultRequest, trace: Path) -> None:
         self.asked, self.trace = asked, trace
         self.error: Exception | None = None
-        self._locked = False
+        self._held = ExitStack()
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do a part of the work, unless an earlier one failed. An error ends this result alone."""
@@ -110,16 +111,12 @@ class _Member:
 
     def open(self, log: TextIO | None, digests: dict[Any, Any], blocks: Blocks, shared: Shared) -> None:
         step, sensor, request, stamps = self.asked
-        self.step_run = StepRun(step, self.trace, sensor, request, stamps, log)
-        self.step_run.__enter__()
-        self._locked = True
+        self.step_run = self._held.enter_context(StepRun(step, self.trace, sensor, request, stamps, log))
         if self.step_run.finished is None:
             self.step_run.open(digests, *((blocks, shared) if self.step_run.step.in_pass else ()))
 
     def close(self) -> None:
-        if self._locked:
-            self._locked = False
-            self.step_run.__exit__(None, None, None)
+        self._held.close()
 
 
 def _alive(members: Sequence[_Member]) -> list[_Member]:

@@ -38,13 +38,12 @@ def read_axes(folder: Path) -> dict[str, Axis]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     try:
-        return {name: _axis(entry) for name, entry in content.items()}
+        axes = {}
+        for name, entry in content.items():
+            values = None if entry["values"] is None else np.asarray(entry["values"], "f8")
+            if values is not None and values.ndim != 1:
+                raise ValueError("values must be a list of numbers")
+            axes[name] = Axis(values, str(entry.get("unit", "")), str(entry.get("positive", "")))
+        return axes
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise FormatError(f"{folder / AXES}: does not describe axes ({short(str(error))}); make it again") from error
-
-
-def _axis(entry: dict[str, object]) -> Axis:
-    values = None if entry["values"] is None else np.asarray(entry["values"], "f8")
-    if values is not None and values.ndim != 1:
-        raise ValueError("values must be a list of numbers")
-    return Axis(values, str(entry.get("unit", "")), str(entry.get("positive", "")))

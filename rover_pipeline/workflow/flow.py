@@ -161,11 +161,7 @@ class Flow(Worlds):
         return step.for_recording(self.channels(results))
 
     def makes(self, name: str) -> list[str]:
-        """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
-
-        The name of its stamp depends on the options, so that other options are another output: they are noticed from
-        any working directory, not only where Snakemake remembers what it did.
-        """
+        """Output of a rule: the stamp of the virtual sensor, or folder of files, that a step declares to make."""
         self.declared.append(name)
         return [self.declare(name)]
 
@@ -329,16 +325,13 @@ class Flow(Worlds):
         for sensor in sorted(sensors):
             if problem := in_the_way(results / sensor):
                 raise InTheWayError(problem)
-            if begins:
-                remove_left(results / sensor, partial(discard, results / sensor))
-                self._withdraw_untrue(results, sensor)
-
-    def _withdraw_untrue(self, results: Path, sensor: str) -> None:
-        """Remove the stamp of a result that is not what it says any more, and say why."""
-        stamp = results / sensor / self.made[sensor]
-        if reason := untrue(stamp, self.step_of(sensor, results), self.source(results)):
-            withdraw(stamp)
-            print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
+            if not begins:
+                continue
+            remove_left(results / sensor, partial(discard, results / sensor))
+            stamp = results / sensor / self.made[sensor]
+            if reason := untrue(stamp, self.step_of(sensor, results), self.source(results)):
+                withdraw(stamp)
+                print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
     @kept
     def has(self, sensor: str, results: Path) -> bool:

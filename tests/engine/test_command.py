@@ -10,6 +10,7 @@ import pytest
 from rover_pipeline.engine import command
 from rover_pipeline.engine.command import StepCommand
 from rover_pipeline.engine.execute import StepResult
+from rover_pipeline.engine.plan import Plan
 from rover_pipeline.errors import RoverError
 from rover_pipeline.table import find_step
 
@@ -23,6 +24,6 @@ def test_a_stamp_that_snakemake_has_removed_is_no_failure_of_a_result_that_has_i
     )
     made: dict[str, Any] = {each.sensor: StepResult(1, 0, 0.1) for each in (own, other)}
     monkeypatch.setattr(command, "run_together", lambda asked, trace, **given: dict(made))
-    outcomes = command._make([own, other], own, tmp_path, 1, None)
+    outcomes = command._Job(own, Plan(tmp_path), find_step, 1, None)._make_stage([own, other])
     assert isinstance(outcomes["_imu_pose"], StepResult)
     assert isinstance(outcomes["_odom"], RoverError) and "did not make it" in str(outcomes["_odom"])
