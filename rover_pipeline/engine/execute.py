@@ -17,7 +17,7 @@ from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, roles
 from rover_pipeline.engine.parallel import Processes, frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import Recording, Workers
-from rover_pipeline.engine.shared import Blocks, Shared
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step, loaded
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written, require_damage
@@ -136,27 +136,27 @@ class StepRun:
     def __enter__(self) -> Self:
         self._writer.__enter__()
         published = (*self._stamps, *(self.step.products or (META,)))
-        if self._writer.attempt.waited:
-            self.finished = _made_meanwhile(self.path, self._writer.before, self._identity, published)
+        if self._writer.attempt.waited and (made := read_provenance(self.path)) and made != self._writer.before:
+            is_same = made.items() >= self._identity.items() and all((self.path / name).exists() for name in published)
+            self.finished = StepResult(made["samples"], made["invalid"], 0.0) if is_same else None
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._writer.__exit__(*raised)
 
-    def open(
-        self, digests: dict[Any, Any] | None = None, blocks: Blocks | None = None, shared: Shared | None = None
-    ) -> None:
-        """Open and check the inputs. The arguments are shared by the steps of a pass."""
-        inputs = open_inputs(self.step, self.trace, self._input, self.options, digests, self._roles)
+    def open(self, shared: Shared | None = None) -> None:
+        """Open and check the inputs. `shared`: by the steps of a job, until the work begins."""
+        inputs = open_inputs(self.step, self.trace, self._input, self.options, shared, self._roles)
         corrupt, partial = self._input.mark_corrupt, self._writer.partial
-        self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
+        looked = shared if self.step.in_pass else None
+        self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, looked=looked)
         self._others: dict[str, FrameTask] = {}
         for name, roles in roles_of_others(self.step, self._roles, Rig(self.trace)).items():
             damage = damage_of(name, self.trace)
             try:
                 if not damage:
                     other = self.step.others[name]
-                    found = open_inputs(other, self.trace, self._input, self.options, digests, roles, inputs)
+                    found = open_inputs(other, self.trace, self._input, self.options, shared, roles, inputs)
                     inputs.fingerprints.update(found.fingerprints)
                     inputs.states.update(found.states)
                     self._others[name] = FrameTask(other, found, self.options, partial, {}, mark_corrupt=True)
@@ -215,7 +215,7 @@ class StepRun:
         self.task.prepare()
         self.task.probe()
         self._take(self.task.inspect())
-        self.task.blocks = self.task.shared = None
+        self.task.looked = None
         self._create()
 
     def append(self, part: Part) -> None:
@@ -316,16 +316,6 @@ def _declared(step: Step) -> set[str] | None:
     if EVERY in step.outputs or (step.run.inspect and not isinstance(step.function, str)):
         return None
     return {TS, VALID, *step.outputs, *step.products, *step.run.sidecars}
-
-
-def _made_meanwhile(
-    path: Path, before: dict[str, Any] | None, identity: dict[str, Any], published: tuple[str, ...]
-) -> StepResult | None:
-    """The result of the process that held the lock before us, when that finished and made just what we are to make."""
-    made = read_provenance(path)
-    if made is None or made == before or not all((path / name).exists() for name in published):
-        return None
-    return StepResult(made["samples"], made["invalid"], 0.0) if made.items() >= identity.items() else None
 
 
 def start_collector() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Reference, Step, step_of_room
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import Channel
@@ -134,7 +135,7 @@ def open_inputs(
     trace: Path,
     policy: InputOptions,
     options: Options | None = None,
-    digests: dict[tuple[Path, tuple[int, ...]], Any] | None = None,
+    shared: Shared | None = None,
     roles: Roles | None = None,
     beside: Inputs | None = None,
 ) -> Inputs:
@@ -143,14 +144,14 @@ def open_inputs(
     Args:
         step: with what depends on its options filled in.
         options: of the step, which its views are made for.
-        digests: fingerprints of files by path and state, kept for other steps that read the same.
+        shared: keeps fingerprints of files, for other steps that read the same.
         roles: sensors that stand for their types. The function is given names of types.
         beside: inputs whose frames these ones have, where the step declares no `inputs`.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
     """
-    opened = _Opener(step, trace, policy, {} if digests is None else digests, roles or {})
+    opened = _Opener(step, trace, policy, shared or Shared(), roles or {})
     sensors, channels = opened.clocks()
     counts, times = {}, {}
     for name, sensor in sensors.items():
@@ -185,15 +186,8 @@ def open_inputs(
 class _Opener:
     """Opens sensors of a recording for one step, and keeps what provenance says of all it opened."""
 
-    def __init__(
-        self,
-        step: Step,
-        path: Path,
-        policy: InputOptions,
-        digests: dict[tuple[Path, tuple[int, ...]], Any],
-        roles: Roles,
-    ) -> None:
-        self.step, self.path, self.policy, self.digests, self.roles = step, path, policy, digests, roles
+    def __init__(self, step: Step, path: Path, policy: InputOptions, shared: Shared, roles: Roles) -> None:
+        self.step, self.path, self.policy, self.shared, self.roles = step, path, policy, shared, roles
         self.trace = Trace(path)
         self.fingerprints: dict[str, Any] = {}
         self.states: dict[str, list[int]] = {}
@@ -336,11 +330,7 @@ class _Opener:
         Returns the file's fingerprint.
         """
         self.states[reference] = state = file_state(path)
-        known = (path, tuple(state))
-        if known not in self.digests:
-            self.digests[known] = fingerprint(path)
-        found: dict[str, Any] = self.digests[known]
-        return found
+        return self.shared.once((path, tuple(state)), lambda: fingerprint(path))
 
     def note(self, name: str, sensor: Sensor, channel_name: str) -> None:
         """Keep fingerprints of a channel and of the times it comes with, and what was noticed in them."""

@@ -1,4 +1,4 @@
-"""What the steps of one pass share: the frames that are read, and what one of them has computed from a frame."""
+"""What the steps of one job share: frames that are read, and what one of them has computed from a frame."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.files import opened_file
 
 T = TypeVar("T")
-#: Gives frames of a channel, and bool (frame,), whether each could be decoded.
-Read = Callable[[Channel, int, int], tuple[np.ndarray, np.ndarray]]
 
 
 class Shared:
@@ -39,20 +36,6 @@ class Shared:
             self._kept[key] = make()
         kept: T = self._kept[key]
         return kept
-
-
-class Blocks:
-    """Frames that are read once, for all steps of a pass. Nobody may change them."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, int, int], tuple[np.ndarray, np.ndarray]] = {}
-
-    def read(self, channel: Channel, start: int, stop: int, read: Read) -> tuple[np.ndarray, np.ndarray]:
-        """Frames `start:stop` of a channel, read by the first step that asks for them."""
-        key = (str(channel.path), start, stop)
-        if key not in self._kept:
-            self._kept[key] = read(channel, start, stop)
-        return self._kept[key]
 
 
 # Arrays that mapped functions of one step hand to one another, in whatever process or machine they run.

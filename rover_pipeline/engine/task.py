@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.plan import OURS
-from rover_pipeline.engine.shared import Blocks, Shared
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step, loaded
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
@@ -54,8 +54,7 @@ class FrameTask:
         specs: of those channels; empty until `probe` is called.
         mark_corrupt: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
         prepared: what the step's `prepare` returned.
-        blocks: of the frames that `prepare`, `probe` and `inspect` look at, shared with other steps; None = with none.
-        shared: what `prepare` shares with other steps; None = nothing.
+        looked: what steps share of the frames that `prepare`, `probe` and `inspect` look at; None = nothing.
         others: the same for the sensors beside the main one; see `Run.beside`.
     """
 
@@ -66,8 +65,7 @@ class FrameTask:
     specs: dict[str, ChannelSpec]
     mark_corrupt: bool
     prepared: Any = None
-    blocks: Blocks | None = None
-    shared: Shared | None = None
+    looked: Shared | None = None
     others: Mapping[str, FrameTask] = field(default_factory=dict)
 
     @property
@@ -180,7 +178,7 @@ class FrameTask:
                 ) from error
         return specs
 
-    def read(self, start: int, stop: int, blocks: Blocks | None = None) -> tuple[dict[str, Any], np.ndarray]:
+    def read(self, start: int, stop: int, blocks: Shared | None = None) -> tuple[dict[str, Any], np.ndarray]:
         """Blocks of the inputs, and bool (frame,), whether a frame could be decoded.
 
         `others` has for each further sensor the same of its samples that are nearest to the frames, with `sample`,
@@ -201,15 +199,15 @@ class FrameTask:
         return arrays, readable
 
     def read_input(
-        self, argument: str, start: int, stop: int, readable: np.ndarray, blocks: Blocks | None = None
+        self, argument: str, start: int, stop: int, readable: np.ndarray, blocks: Shared | None = None
     ) -> np.ndarray:
         """A block of one input. `readable` becomes False for frames that cannot be decoded."""
-        blocks = blocks or self.blocks
+        blocks = blocks or self.looked
         if argument in self.inputs.channels:
             channel = self.inputs.channels[argument]
             if blocks is None or argument in self.step.views:
                 return self._read_channel(channel, start, stop, readable)
-            shared, decoded = blocks.read(channel, start, stop, self._decode)
+            shared, decoded = blocks.once((str(channel.path), start, stop), lambda: self._decode(channel, start, stop))
             readable &= decoded
             # A user's function may change its arguments, which belong to all steps of the pass.
             return shared if self.step.name.startswith(OURS) else shared.copy()
@@ -278,9 +276,9 @@ class FrameTask:
         """Call the step's `prepare` with valid frames that are spread over the recording."""
         if self.step.run.prepare is not None:
             arrays, frames = self._sampled(PREPARED)
-            if self.shared is not None and self.step.takes("shared", of=self.step.run.prepare):
+            if self.looked is not None and self.step.takes("shared", of=self.step.run.prepare):
                 # Other steps may look at other frames, if other ones are valid for them.
-                arrays["shared"] = self.shared.once(tuple(frames), Shared)
+                arrays["shared"] = self.looked.once(tuple(frames), Shared)
             first = frames[0] if frames else 0
             self.prepared = self.call_function(arrays, first, self.inputs.count, self.step.run.prepare)
 

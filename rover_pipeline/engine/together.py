@@ -18,7 +18,7 @@ import numpy as np
 from rover_pipeline.engine.execute import Request, StepResult, StepRun, start_collector
 from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.engine.shared import Blocks, Shared
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import named_if_not_written
@@ -55,10 +55,9 @@ def run_together(
     # Locks are taken in one order, or two passes could wait for one another.
     members = [_Member(each, trace) for each in sorted(asked, key=lambda each: each.sensor)]
     try:
-        digests: dict[Any, Any] = {}
-        looked = Blocks(), Shared()  # at the few frames that all steps look at before the work
+        looked = Shared()  # fingerprints, and the few frames that all steps look at before the work
         for member in members:
-            member.attempt(partial(member.open, log, digests, *looked))
+            member.attempt(partial(member.open, log, looked))
         passes = _passes(members)
         for each in passes.values():
             for member in each:
@@ -109,11 +108,11 @@ class _Member:
         self.error = self.error or error
         self.close()
 
-    def open(self, log: TextIO | None, digests: dict[Any, Any], blocks: Blocks, shared: Shared) -> None:
+    def open(self, log: TextIO | None, looked: Shared) -> None:
         step, sensor, request, stamps = self.asked
         self.step_run = self._held.enter_context(StepRun(step, self.trace, sensor, request, stamps, log))
         if self.step_run.finished is None:
-            self.step_run.open(digests, *((blocks, shared) if self.step_run.step.in_pass else ()))
+            self.step_run.open(looked)
 
     def close(self) -> None:
         self._held.close()
@@ -182,7 +181,7 @@ class _Pass:
 
     def __call__(self, frames: tuple[int, int]) -> list[Part | Failure | None]:
         """For each task what it gave, or its error; None where it has failed on other frames."""
-        blocks = Blocks()
+        blocks = Shared()
         outcomes: list[Part | Failure | None] = [None for _ in self.tasks]
         works = {number: _work(task, *frames, blocks) for number, task in enumerate(self.tasks)}
         # Frame by frame, so that what steps share of a frame is still in the processor's cache. All read before, and
@@ -201,7 +200,7 @@ class _Pass:
         return outcomes
 
 
-def _work(task: FrameTask, start: int, stop: int, blocks: Blocks) -> Generator[None, Shared | None, Part]:
+def _work(task: FrameTask, start: int, stop: int, blocks: Shared) -> Generator[None, Shared | None, Part]:
     """One task of a pass on a range of frames. It reads them, computes one whenever it is sent what steps share of this
     frame, and writes the results when it is sent None. Returns the summary of the range."""
     task.check_run()
