@@ -62,10 +62,6 @@ class Output:
     type: str = ""
     unit: str = ""
 
-    def stored_as(self, options: Options | None) -> Format:
-        """The format for these options."""
-        return self.format(options) if callable(self.format) else self.format
-
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a sample, from the first brackets of the description; empty for scalars."""

@@ -170,7 +170,8 @@ class FrameTask:
             if name == EVERY or name in specs or output is None:
                 continue
             try:
-                specs[name] = spec_for(result[name], output.desc, output.stored_as(self.options))
+                format = output.format(self.options) if callable(output.format) else output.format
+                specs[name] = spec_for(result[name], output.desc, format)
             except ValidationError as error:
                 raise RoverError(
                     f"{self.step.name}: {name}: samples of {result[name].shape[1:]} and {result[name].dtype} cannot be "

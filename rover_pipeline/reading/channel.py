@@ -177,7 +177,9 @@ class Channel:
         samples = selection.samples
         if isinstance(self._channel, RawChannel):
             whole = self._mapping(self._channel)
-            return whole, _slice(samples) if isinstance(samples, range) else samples
+            if isinstance(samples, range):  # one that goes back to 0 has no stop
+                return whole, slice(samples.start, samples.stop if samples.stop >= 0 else None, samples.step)
+            return whole, samples
         if isinstance(samples, int):
             return self._channel.read(samples, samples + 1), 0
         self._require_memory(len(samples))
@@ -231,8 +233,3 @@ _TWO_SIDES = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshi
 for _name in ("neg pos abs invert lt le gt ge", _TWO_SIDES, " ".join(f"r{name}" for name in _TWO_SIDES.split())):
     for _operator in _name.split():
         setattr(Channel, f"__{_operator}__", Channel._refuse)
-
-
-def _slice(samples: range) -> slice:
-    """The slice that selects a range of numbers. One that goes back to 0 has no stop."""
-    return slice(samples.start, samples.stop if samples.stop >= 0 else None, samples.step)

@@ -67,6 +67,7 @@ class Synced(Sequence[Any]):
         omitted: how many instants of `_sync` are not given because a sensor has no sample there (`absent`) or one that
             is not to be trusted (`invalid`), by sensor. One instant can count for several sensors.
         instants: number in `_sync` of each instant that is given, i8.
+        all_ts: time of every instant of `_sync`, whether it is given or not, f8, s.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Synced(Sequence[Any]):
         self.trace = trace
         sync = trace[SYNC]
         require_fresh(trace.path, [SYNC, *(trace.find(name.partition("/")[0]) for name in names)], "synced")
-        self._times = sync.ts
+        self.all_ts = sync.ts
         wanted: dict[str, list[str]] = {}
         for name in names:
             sensor, _, channel = name.partition("/")
@@ -104,12 +105,7 @@ class Synced(Sequence[Any]):
     @property
     def ts(self) -> np.ndarray:
         """Time of each instant that is given, f8, s since the Unix epoch, by the clock of the reference sensor."""
-        return self._times[self.instants]
-
-    @property
-    def all_ts(self) -> np.ndarray:
-        """Time of every instant of `_sync`, whether it is given or not, f8, s."""
-        return self._times
+        return self.all_ts[self.instants]
 
     def map(self, transform: Callable[[Record], Any]) -> Samples:
         """The same samples after a function, which is called when a sample is read."""
@@ -132,7 +128,7 @@ class Synced(Sequence[Any]):
             return self._with(self.instants[np.asarray(samples, "i8")])
         instant = int(self.instants[samples])
         values = {name: member.read(instant) for name, member in self.members.items()}
-        return Record({"recording": self.trace.name, TS: float(self._times[instant]), **values})
+        return Record({"recording": self.trace.name, TS: float(self.all_ts[instant]), **values})
 
     def __iter__(self) -> Iterator[Record]:
         return (self[at] for at in range(len(self)))
@@ -143,7 +139,7 @@ class Synced(Sequence[Any]):
         return fewer
 
     def __repr__(self) -> str:
-        return f"<Synced {self.trace.name}: {len(self)} of {len(self._times)} instants of {', '.join(self.members)}>"
+        return f"<Synced {self.trace.name}: {len(self)} of {len(self.all_ts)} instants of {', '.join(self.members)}>"
 
 
 class Samples(Sequence[Any]):

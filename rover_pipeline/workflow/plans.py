@@ -1,8 +1,6 @@
 """What the jobs of a run are given: what the run wants of each recording, and what one job may make along with its own.
 
-A pass makes the outputs that share the raw bytes of a recording. Brief steps are those whose work is shorter than the
-start of a process: poses and times, and nearly all steps of a recording of seconds. Each output has its own rule, stamp
-and job; `engine/plan.py` has what a job does with the plan. The plan is written when Snakemake knows its jobs, so that
+`engine/plan.py` has what a job does with the plan. The plan is written when Snakemake knows its jobs, so that
 `--until`, `--omit-from` and forced rules mean what they mean without it.
 """
 

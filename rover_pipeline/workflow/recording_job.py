@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from rover_pipeline.format.attempt import open_regular
@@ -47,7 +46,9 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
     with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
         file.truncate()
         command = _command(run / OPTIONS, trace, Path(source) if source else None, threads)
-        status = subprocess.run(command, stdout=file, stderr=file, env=_environment(), check=False).returncode
+        # Not the environment of a job of the outer run: Snakemake within a Slurm job must not take part in it.
+        inner = {name: each for name, each in os.environ.items() if name not in (RUN_VARIABLE, "SNAKEMAKE_PROFILE")}
+        status = subprocess.run(command, stdout=file, stderr=file, env=inner, check=False).returncode
     failed = _failures(trace, started) if status else []
     if status and not failed:
         reason, may_pass = _last_words(log)
@@ -73,11 +74,6 @@ def _command(options: Path, trace: Path, source: Path | None, threads: int) -> l
     command += ["--profile", "none", "--workflow-profile", "none", *local_arguments(), "--cores", str(threads)]
     command += ["--configfile", str(options), "--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
     return [*command, f"output_root={json.dumps(str(trace.parent))}"] if source else command
-
-
-def _environment() -> Mapping[str, str]:
-    """Not that of a job of the outer run: Snakemake within a Slurm job must not take part in it."""
-    return {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, "SNAKEMAKE_PROFILE")}
 
 
 def _last_words(log: Path) -> tuple[str, bool]:
