@@ -156,23 +156,22 @@ class Config(Options):
         Raises:
             ConfigError: there is no such section.
         """
-        section, outer = self._find(name)
-        if section is self:
+        if not name:
             return {}
-        values = _plain(section)
+        values, outer = self._find(name)
         if not isinstance(values, Mapping):
             raise ConfigError(f"options({name!r}): is an option of the config and no section")
         return {**(outer if around else {}), **values}
 
     def value(self, name: str) -> Any:
         """Plain value of a dotted option, such as `camera.lens`, or of a section. Raises ConfigError."""
-        return _plain(self._find(name)[0])
+        return self._find(name)[0]
 
     def _find(self, name: str) -> tuple[Any, dict[str, Any]]:
-        """A dotted section or option, and the options of the sections around it."""
+        """Plain value of a dotted section or option, and the options of the sections around it."""
         found: Any = self
         outer: dict[str, Any] = {}
-        for part in name.split(".") if name else ():
+        for part in name.split("."):
             if isinstance(found, BaseModel) and part in type(found).model_fields:
                 if found is not self:
                     outer |= {key: value for key, value in found if not isinstance(value, BaseModel)}
@@ -182,8 +181,4 @@ class Config(Options):
             else:
                 known = list(type(found).model_fields) if isinstance(found, BaseModel) else []
                 raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
-        return found, outer
-
-
-def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        return (found.model_dump(mode="json") if isinstance(found, BaseModel) else found), outer

@@ -223,14 +223,10 @@ def unwrapped(result: R | Failure) -> R:
 
 
 def _begin_worker() -> None:
+    """Prepare a worker. It ends when its parent is killed, or it would wait for ever, and hold the parent's locks."""
     single_threaded_pools().__enter__()
     # Ctrl-C reaches all processes of a terminal. The process that waits for the workers reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    end_with_parent()
-
-
-def end_with_parent() -> None:
-    """End this process when its parent is killed: it would wait for work for ever, and hold the parent's locks."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -108,20 +108,17 @@ class Exports:
             stamps.append(str(stamp))
         return stamps
 
-    def _options(self, name: str) -> DatasetOptions:
-        return self.flow.config.export.of(name)
-
     def _options_and_splits(self, name: str) -> dict[str, Any]:
         section = self.flow.config.export
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
-        return {"options": self._options(name).model_dump(mode="json"), "splits": splits}
+        return {"options": section.of(name).model_dump(mode="json"), "splits": splits}
 
     def _sensors(self, name: str, results: Path) -> dict[str, tuple[list[str], bool]]:
         """Sensors, or products, of a recording that a format reads -> the channels, and whether it does without.
 
         It does without those of all sensors of a type but for the main one.
         """
-        options = self._options(name)
+        options: DatasetOptions = self.flow.config.export.of(name)
         rig = self.flow.rig(results)
         roles = roles_of(TABLE["_odom"], "_odom", rig, self.flow.wanted_roles)
         main, *others = Names(roles, rig).each(options.several())
