@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -183,12 +184,13 @@ class _Pass:
         """For each task what it gave, or its error; None where it has failed on other frames."""
         blocks = Shared()
         outcomes: list[Part | Failure | None] = [None for _ in self.tasks]
-        works = {number: _work(task, *frames, blocks) for number, task in enumerate(self.tasks)}
+        left = [number for number in range(len(self.tasks)) if number not in self.failed]
+        works = {number: _work(self.tasks[number], *frames, blocks) for number in left}
         # Frame by frame, so that what steps share of a frame is still in the processor's cache. All read before, and
         # write after.
-        for shared in (None, *(Shared() for _ in range(*frames)), None):
+        for shared in chain([None], (Shared() for _ in range(*frames)), [None]):
             for number, work in works.items():
-                if number in self.failed or outcomes[number]:
+                if outcomes[number]:
                     continue
                 try:
                     work.send(shared)
@@ -213,5 +215,6 @@ def _work(task: FrameTask, start: int, stop: int, blocks: Shared) -> Generator[N
             given["shared"] = shared
         returned = task.call_function(given, start + frame, start + frame + 1)
         results.append(task.as_channels(returned, 1))
+        del shared, given  # what is shared of a frame is large
     result = {name: np.concatenate([each[name] for each in results]) for name in results[0]}
     return task.write(start, result, readable)
