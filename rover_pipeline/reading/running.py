@@ -6,6 +6,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,31 +50,27 @@ def run(
     if not isinstance(step, Step) or not step.sensor.startswith("_"):
         raise ConfigError(f'{function!r}: is no step; write @step(sensor="_name", version=1, ...) above the function')
     trace = trace if isinstance(trace, Trace) else open(trace)
-    place, temporary = trace.path, None
-    if write:
-        made_by = str((read_provenance(place / step.sensor) or {}).get("step", step.name))
-        if made_by.partition(":")[2] != step.name.partition(":")[2]:
-            name = f"{place / step.sensor}: was made by the step {made_by}"
-            raise InTheWayError(f"{name}; give your step another `sensor`, or use write=False")
-    else:
-        temporary = Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
-        place = _linked(trace.path, temporary / trace.path.name, step.sensor)
+    place = trace.path
     values = options.model_dump(mode="json") if isinstance(options, Options) else dict(options or {})
     # A program that only reads recordings, such as a training in an environment of its own, needs no engine.
     run_step, request = (load(f"rover_pipeline.engine.execute:{name}") for name in ("run_step", "Request"))
-    try:
+    with ExitStack() as temporary:
+        if write:
+            made_by = str((read_provenance(place / step.sensor) or {}).get("step", step.name))
+            if made_by.partition(":")[2] != step.name.partition(":")[2]:
+                name = f"{place / step.sensor}: was made by the step {made_by}"
+                raise InTheWayError(f"{name}; give your step another `sensor`, or use write=False")
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
+            temporary.callback(remove_tree, folder)
+            place = _linked(trace.path, folder / trace.path.name, step.sensor)
         asked = request(values, InputOptions(truncate=trace.truncate))
         run_step(step, place, step.sensor, asked, threads=threads)
         if step.products:
             return {name: (place / step.sensor / name).read_bytes() for name in step.products}
         made = Sensor(place, step.sensor)
-        if temporary:
-            weakref.finalize(made, remove_tree, temporary)
-            temporary = None
+        weakref.finalize(made, temporary.pop_all().close)
         return made
-    finally:
-        if temporary:
-            remove_tree(temporary)
 
 
 def _linked(recording: Path, folder: Path, besides: str) -> Path:

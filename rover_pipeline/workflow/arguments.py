@@ -6,8 +6,6 @@ import argparse
 import atexit
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +32,6 @@ def add_parsers(commands: Any) -> None:
     recording.add_argument("--threads", type=int, default=1, metavar="N")
 
 
-@contextmanager
-def _for_work() -> Iterator[None]:
-    """Prepares the process for a step, before NumPy and all the rest are imported."""
-    # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
-    # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
-    # The runner starts the collector again when all modules are there.
-    gc.disable()
-    atexit.register(gc.freeze)
-    # BLAS and OpenMP read the size of their pools once.
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _find_step(name: str) -> Any:
     """A step. The table of its room is enough where the room is named."""
     find = "rover_pipeline.engine.step:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
@@ -59,13 +41,22 @@ def _find_step(name: str) -> Any:
 def _step(arguments: argparse.Namespace) -> int:
     is_done, logged = (load(f"rover_pipeline.engine.plan:{name}") for name in ("is_done", "logged"))
     with logged(arguments.log, arguments.output[0].parent) as log:
-        if not is_done(arguments.trace, arguments.output):  # else the job that made it has said so
-            with _for_work():
-                step = _find_step(arguments.name)
-                command = load("rover_pipeline.engine.command:StepCommand")
-                command = command(step, tuple(arguments.output), arguments.request, arguments.step_version)
-                run_command = load("rover_pipeline.engine.command:run_command")
-                run_command(command, arguments.trace, find=_find_step, threads=arguments.threads, log=log)
+        if is_done(arguments.trace, arguments.output):  # the job that made it has said so
+            return 0
+        # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
+        # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
+        # The runner starts the collector again when all modules are there.
+        gc.disable()
+        atexit.register(gc.freeze)
+        # BLAS and OpenMP read the size of their pools once, when NumPy and all the rest are imported.
+        os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        try:
+            step = _find_step(arguments.name)
+            command, run = (load(f"rover_pipeline.engine.command:{name}") for name in ("StepCommand", "run_command"))
+            own = command(step, tuple(arguments.output), arguments.request, arguments.step_version)
+            run(own, arguments.trace, find=_find_step, threads=arguments.threads, log=log)
+        finally:
+            gc.enable()
     return 0
 
 
