@@ -235,8 +235,16 @@ class StepRun:
         self.begin()
         start_collector()
         ranges = frame_ranges(task.inputs.count, task.frame_bytes, dask, threads)
+        state = None
+
+        def advance_state(frames: tuple[int, int]) -> Part:
+            nonlocal state
+            arrays, readable = task.read(*frames)
+            returned, state = task.call_function(arrays, *frames, state=state)
+            return task.write(frames[0], task.as_channels(returned, len(readable)), readable)
+
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
-        work, threads, spread = (_InOrder(task), 1, None) if task.step.run.ordered else (task, threads, dask)
+        work, threads, spread = (advance_state, 1, None) if task.step.run.ordered else (task, threads, dask)
         with progress(self.label, task.inputs.count, log=self._log) as advance:
             for part in ordered_map(
                 work, ranges, threads=threads, dask=spread, done=lambda each: advance(each[1] - each[0])
@@ -323,17 +331,3 @@ def start_collector() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-
-
-class _InOrder:
-    """An ordered step: hands the state that the function returns on to its next call."""
-
-    def __init__(self, task: FrameTask) -> None:
-        self.task = task
-        self.state: Any = None
-
-    def __call__(self, frames: tuple[int, int]) -> Part:
-        task, (start, stop) = self.task, frames
-        arrays, readable = task.read(start, stop)
-        returned, self.state = task.call_function(arrays, start, stop, state=self.state)
-        return task.write(start, task.as_channels(returned, stop - start), readable)
