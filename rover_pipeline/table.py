@@ -88,5 +88,4 @@ def find_step(name: str) -> Step:
         return TABLE[name]
     if name.startswith("_"):
         raise ConfigError(f"step {name}: is not in the table; {did_you_mean(name, TABLE)}")
-    step: Step = load_marked(name, ATTRIBUTE)
-    return step
+    return load_marked(name, ATTRIBUTE)

@@ -153,10 +153,10 @@ def open_inputs(
     """
     opened = _Opener(step, trace, policy, shared or Shared(), roles or {})
     sensors, channels = opened.clocks()
-    counts, times = {}, {}
-    for name, sensor in sensors.items():
-        counts[name] = opened.length(sensor, [channel for used, channel in opened.used if used == name])
-        times[name] = sensor.times(counts[name])
+    times = {
+        name: sensor.times(opened.length(sensor, [channel for used, channel in opened.used if used == name]))
+        for name, sensor in sensors.items()
+    }
     clock = next(iter(sensors), "")
     for name, ts in times.items():
         if not np.array_equal(ts, times[clock]):

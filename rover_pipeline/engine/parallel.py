@@ -85,8 +85,7 @@ def single_threaded_pools() -> AbstractContextManager[object]:
     """A context in which libraries do not start threads of their own below ours."""
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(1)
-    limits: AbstractContextManager[object] = threadpool_limits(1)
-    return limits
+    return threadpool_limits(1)
 
 
 def _run_alone(function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:

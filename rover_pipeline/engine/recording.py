@@ -141,8 +141,7 @@ class Recording:
 
     def memory(self) -> Memory:
         """For arrays that are as long as the recording: they are on disk."""
-        memory: Memory = load("rover_pipeline.numerics.blocks:OnDisk")(self._task.partial)
-        return memory
+        return load("rover_pipeline.numerics.blocks:OnDisk")(self._task.partial)
 
     @property
     def readable(self) -> np.ndarray:

@@ -34,8 +34,7 @@ class Shared:
         """
         if key not in self._kept:
             self._kept[key] = make()
-        kept: T = self._kept[key]
-        return kept
+        return self._kept[key]
 
 
 # Arrays that mapped functions of one step hand to one another, in whatever process or machine they run.

@@ -47,8 +47,7 @@ def dataset_of(sensor: Sensor, samples: Any = None, channels: tuple[str, ...] = 
         variables[channel.name] = ((TIME, *axes), values, {key: text for key, text in attributes.items() if text})
         coordinates |= {axis: labels for axis in axes if (labels := _labels(sensor, axis, sizes[axis])) is not None}
     about = {"sensor": sensor.name, "recording": str(sensor.path.parent)}
-    made: Dataset = xarray.Dataset(variables, coordinates, about)
-    return made
+    return xarray.Dataset(variables, coordinates, about)
 
 
 def _distinct(channel: str, axes: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> list[str]:

@@ -220,8 +220,7 @@ class Worlds:
     def enabled(self, name: str) -> bool:
         """Whether the option without which a step does not exist is set. No recording remembers such options."""
         option = find_step(name).shown.needs_option
-        section, _, key = option[0].rpartition(".") if option else ("", "", "")
-        return option is None or bool(self.config.section(section)[key])
+        return option is None or bool(self.config.value(option[0]))
 
     def products(self, step: Step) -> list[str]:
         """The virtual sensors that a step gives in the recordings of the run: its own, and those of other names."""

@@ -89,8 +89,7 @@ class Channel(ABC):
 
     def sample(self, number: int) -> np.ndarray:
         """One sample, (*shape). Raises as `read`."""
-        one: np.ndarray = self.read(number, number + 1)[0]
-        return one
+        return self.read(number, number + 1)[0]
 
     def read_whole(self, count: int | None = None) -> np.ndarray:
         """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample.
