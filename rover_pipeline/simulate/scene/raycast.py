@@ -16,7 +16,7 @@ from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.scene.leaves import leaf_normal
 from rover_pipeline.simulate.scene.materials import shade_along
 from rover_pipeline.simulate.scene.terrain import height
-from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, RECTANGLE, TERRAIN, Solids
+from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
 #: Metres. A hit that is nearer than this is on the surface that the ray starts from, after rounding to f4. Layout.
 NEAR = 1e-4
@@ -168,7 +168,7 @@ def _approach(solids: Solids, i: int, axis: int, side: float, frame: np.ndarray,
 def _own_surface(
     kind: int, i: int, depth: float, hx: float, hy: float, hz: float, lx: float, ly: float, lz: float
 ) -> tuple[float, float, float, float, float]:
-    """Unit normal and surface coordinates of a point on a cylinder, foliage or terrain, all in its own axes."""
+    """Unit normal and surface coordinates of a point on any primitive but a box, all in its own axes."""
     # All arrays of `Solids` as arguments would cost more than the arithmetic.
     nx, ny, nz, u, v = 0.0, 0.0, 1.0, lx, ly
     if kind == CYLINDER:
@@ -276,10 +276,6 @@ def look_along(
             nz[n] = (1.0 if z > 0.0 else -1.0) if on_z else 0.0
             u[n] = y if on_x else x
             v[n] = y if on_z else z
-    elif kind == RECTANGLE:
-        for n in range(count):
-            nx[n], ny[n], nz[n] = 0.0, 0.0, 1.0
-            u[n], v[n] = own_x[n], own_y[n]
     else:
         for n in range(count):
             x, y, z = own_x[n], own_y[n], own_z[n]

@@ -41,7 +41,7 @@ def first_hits(
         index: i8 (RAYS,), takes the primitive that is met, or `NOTHING`.
     """
     width = RAYS // len(lags)
-    own, met = np.empty((3, RAYS)), np.empty(RAYS)
+    own, along, met = np.empty((3, RAYS)), np.empty((3, RAYS)), np.empty(RAYS)
     for n in range(RAYS):
         # Where there is no ray, nothing is nearer than this: it must not keep the tile from being finished.
         distance[n] = np.inf if rays[0, n] == rays[0, n] else -np.inf
@@ -69,13 +69,16 @@ def first_hits(
                 # An index that may be negative would count from the end, which vector instructions do not.
                 at = np.uint64(g * width + k)
                 own[0, at], own[1, at], own[2, at] = lx, ly, lz
+        for n in range(RAYS):
+            dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+            along[0, n], along[1, n] = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
+            along[2, n] = zx * dx + zy * dy + zz * dz
         if kind == BOX:
             for n in range(RAYS):
                 lx, ly, lz = own[0, n], own[1, n], own[2, n]
-                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+                ux, uy, uz = along[0, n], along[1, n], along[2, n]
                 # The slab method (Kay and Kajiya, SIGGRAPH 1986). Division by zero gives the infinities it needs.
-                ix, iy = 1.0 / (xx * dx + xy * dy + xz * dz), 1.0 / (yx * dx + yy * dy + yz * dz)
-                iz = 1.0 / (zx * dx + zy * dy + zz * dz)
+                ix, iy, iz = 1.0 / ux, 1.0 / uy, 1.0 / uz
                 mx, my, mz = abs(ix) * hx, abs(iy) * hy, abs(iz) * hz
                 enter = max(-lx * ix - mx, -ly * iy - my, -lz * iz - mz)
                 leave = min(-lx * ix + mx, -ly * iy + my, -lz * iz + mz)
@@ -83,16 +86,14 @@ def first_hits(
         elif kind == RECTANGLE:
             for n in range(RAYS):
                 lx, ly, lz = own[0, n], own[1, n], own[2, n]
-                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                t = -lz / (zx * dx + zy * dy + zz * dz)
-                x, y = lx + t * (xx * dx + xy * dy + xz * dz), ly + t * (yx * dx + yy * dy + yz * dz)
+                ux, uy, uz = along[0, n], along[1, n], along[2, n]
+                t = -lz / uz
+                x, y = lx + t * ux, ly + t * uy
                 met[n] = t if (t > NEAR) & (abs(x) <= hx) & (abs(y) <= hy) else np.inf
         elif kind == CYLINDER:
             for n in range(RAYS):
                 lx, ly, lz = own[0, n], own[1, n], own[2, n]
-                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
-                uz = zx * dx + zy * dy + zz * dz
+                ux, uy, uz = along[0, n], along[1, n], along[2, n]
                 a2, b = ux * ux + uy * uy, lx * ux + ly * uy
                 root = b * b - a2 * (lx * lx + ly * ly - hx * hx)
                 side = (-b - math.sqrt(max(root, 0.0))) / a2
@@ -106,9 +107,7 @@ def first_hits(
             depth = solids.depth[i]
             for n in range(RAYS):
                 lx, ly, lz = own[0, n], own[1, n], own[2, n]
-                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
-                uz = zx * dx + zy * dy + zz * dz
+                ux, uy, uz = along[0, n], along[1, n], along[2, n]
                 # Neither need be found behind what is met already, nor where there is no ray.
                 if not distance[n] > bounds[c]:
                     met[n] = np.inf
