@@ -125,6 +125,10 @@ class ClosedPath:
         values: np.ndarray = self._derivatives[order](np.mod(arc_length, self.length))
         return values
 
+    def points(self, count: int) -> np.ndarray:
+        """Points at equal distances on the path, (count, 2) or (count, 3)."""
+        return self.derivative(0, np.linspace(0, self.length, count, endpoint=False))
+
 
 class Beside(ClosedPath):
     """The curve at a distance to the left of a path, with the path's own parameter: who walks there keeps abreast."""
@@ -262,11 +266,9 @@ class Motion:
 
     Attributes:
         path: of the rig.
-        speed: m/s after the start.
+        speed, stand, spin_up: as in `Pace`.
         height: of the lidar above the ground, metres.
         gait: what the carrier adds to the path.
-        stand: seconds at rest at the start.
-        spin_up: seconds from rest to full speed.
         mount: pose in the lidar frame of the sensor whose motion this is.
     """
 
@@ -282,10 +284,6 @@ class Motion:
     def pace(self) -> Pace:
         """How much of the path is covered at a time."""
         return Pace(self.speed, self.stand, self.spin_up)
-
-    def of_sensor(self, mount: Mount) -> Motion:
-        """The motion of the sensor with this pose in the lidar frame."""
-        return replace(self, mount=mount)
 
     def at(self, time: np.ndarray) -> State:
         """State in the scene frame at N instants, seconds since the start of the simulation."""

@@ -107,7 +107,7 @@ class Rig:
 
     def mounted(self, sensor: str) -> Motion:
         """The motion of a sensor."""
-        return self.motion.of_sensor(self.mounts[sensor])
+        return replace(self.motion, mount=self.mounts[sensor])
 
     def lens(self, sensor: str = "camera") -> Lens:
         """The lens of a camera."""
@@ -116,7 +116,7 @@ class Rig:
 
     def imu_errors(self, sensor: str = "imu") -> imu.Errors:
         """The errors of an IMU."""
-        return imu.Errors.of_device(self.key(sensor), self.of(sensor).unkind).louder(self.sensors[sensor].noise)
+        return imu.Errors.of_device(self.key(sensor), self.of(sensor).unkind, self.sensors[sensor].noise)
 
     def radar_errors(self, sensor: str = "radar") -> RadarErrors | None:
         """The errors of a radar's board; None if it has none."""
@@ -209,16 +209,8 @@ def _true_mounts(preset: Preset, rng: np.random.Generator) -> dict[str, Mount]:
 
 def _lidar(preset: Preset, rng: np.random.Generator) -> Lidar:
     """A lidar whose errors, and whose beams, are not quite what its data sheet and its sidecar say."""
-    beams, unkind, good = BEAMS[preset.lidar], preset.unkind, LidarErrors()
-    errors = LidarErrors(
-        rough=unkind.range_noise > 0,
-        noise=unkind.range_noise or good.noise,
-        growth=unkind.range_noise_growth or good.growth,
-        bias=unkind.range_bias,
-        beam_bias=0.5 * unkind.range_bias * rng.standard_normal((beams.count, 1)),
-        mixed=unkind.mixed_pixels,
-        weak=unkind.weak_returns,
-    )
+    beams, unkind = BEAMS[preset.lidar], preset.unkind
+    errors = LidarErrors(unkind, 0.5 * unkind.range_bias * rng.standard_normal((beams.count, 1)))
     true = beams
     if unkind.beam_angles:
         altitude, azimuth = unkind.beam_angles * rng.standard_normal((2, beams.count))

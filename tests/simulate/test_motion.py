@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -16,7 +18,7 @@ STEP_S = 1e-4
 
 @pytest.fixture(params=["indoor", "stairs", "outdoor", "bike"])
 def motion(request: pytest.FixtureRequest) -> Motion:
-    return build(PRESETS[request.param], 0).motion.of_sensor(mount_at(0.1, 0.2, -0.3, yaw=10, pitch=5))
+    return replace(build(PRESETS[request.param], 0).motion, mount=mount_at(0.1, 0.2, -0.3, yaw=10, pitch=5))
 
 
 def test_velocity_and_acceleration_are_the_derivatives_of_position(motion: Motion) -> None:
@@ -59,7 +61,7 @@ def test_a_closed_path_returns_to_its_start() -> None:
 
 @pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
 def test_integrating_an_ideal_imu_for_10_s_gives_the_trajectory_within_1_cm(preset: str) -> None:
-    motion = build(PRESETS[preset], 0).motion.of_sensor(MOUNTS["imu"])
+    motion = replace(build(PRESETS[preset], 0).motion, mount=MOUNTS["imu"])
     period = 0.01
     state = motion.at(np.arange(2.0, 12.0 + period / 2, period))
     reading = imu.ideal_reading(state)
@@ -76,7 +78,7 @@ def test_integrating_an_ideal_imu_for_10_s_gives_the_trajectory_within_1_cm(pres
 
 def test_the_specific_force_at_rest_points_up_and_euler_angles_are_intrinsic_xyz() -> None:
     mount = mount_at(0.0, 0.0, 0.0, yaw=30, pitch=10)
-    state = build(PRESETS["indoor"], 0).motion.of_sensor(mount).at(np.array([0.0, 8.0]))
+    state = replace(build(PRESETS["indoor"], 0).motion, mount=mount).at(np.array([0.0, 8.0]))
     reading = imu.ideal_reading(state)
     np.testing.assert_allclose(state.rot[0] @ reading.acc[0], [0.0, 0.0, 9.80665], atol=1e-9)
     np.testing.assert_allclose(Rotation.from_euler("XYZ", reading.rot).as_matrix(), state.rot, atol=1e-12)

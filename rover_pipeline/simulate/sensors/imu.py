@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -32,58 +32,42 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of a device in SI units.
+    """Errors of a device in SI units: those of its kind, and its own.
 
     Attributes:
+        noise: of white noise, over that of the usual device.
         acc_bias, avel_bias: constant biases, (3,) each.
-        acc_noise, avel_noise, rot_noise: standard deviations of white noise per sample.
         acc_scale, avel_scale: what a true value is multiplied by, (3,) each.
-        acc_limit, avel_limit: the largest values that it gives.
-        in_degrees: whether it gives angular velocity in degrees per second.
-        exchanged: whether its x and y axes are exchanged.
     """
 
+    unkind: Unkind
+    noise: float
     acc_bias: np.ndarray
     avel_bias: np.ndarray
-    acc_noise: float = 0.02
-    avel_noise: float = 0.002
-    rot_noise: float = 0.002
-    acc_scale: np.ndarray = field(default_factory=lambda: np.ones(3))
-    avel_scale: np.ndarray = field(default_factory=lambda: np.ones(3))
-    acc_limit: float = np.inf
-    avel_limit: float = np.inf
-    in_degrees: bool = False
-    exchanged: bool = False
+    acc_scale: np.ndarray
+    avel_scale: np.ndarray
 
     @staticmethod
-    def of_device(key: tuple[int, ...], unkind: Unkind = Unkind()) -> Errors:  # noqa: B008  # A constant.
-        """The errors of one device; `key` seeds them."""
+    def of_device(key: tuple[int, ...], unkind: Unkind = Unkind(), noise: float = 1.0) -> Errors:  # noqa: B008
+        """The errors of one device; `key` seeds its own."""
         rng = np.random.default_rng(key)
         usual = rng.normal(0.0, 0.03, 3), rng.normal(0.0, 0.003, 3)
         acc_bias, avel_bias = (values / np.linalg.norm(values, axis=0) for values in rng.standard_normal((2, 3)))
         acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
         return Errors(
+            unkind,
+            noise,
             acc_bias=unkind.acc_bias * acc_bias if unkind.acc_bias else usual[0],
             avel_bias=unkind.gyro_bias * avel_bias if unkind.gyro_bias else usual[1],
             acc_scale=acc_scale,
             avel_scale=avel_scale,
-            acc_limit=unkind.acc_limit or np.inf,
-            avel_limit=unkind.gyro_limit or np.inf,
-            in_degrees=unkind.imu_degrees,
-            exchanged=unkind.imu_axes,
         )
-
-    def louder(self, times: float) -> Errors:
-        """The same errors with white noise of so many times the deviation."""
-        names = ("acc_noise", "avel_noise", "rot_noise")
-        return replace(self, **{name: times * getattr(self, name) for name in names})
 
     def description(self) -> dict[str, object]:
         """The errors as plain values, for the truth; None = no limit."""
         values = {name: getattr(self, name).tolist() for name in ("acc_bias", "avel_bias", "acc_scale", "avel_scale")}
-        limits = {"acc_limit": self.acc_limit, "avel_limit": self.avel_limit}
-        finite = {name: float(value) if np.isfinite(value) else None for name, value in limits.items()}
-        return {**values, **finite, "in_degrees": self.in_degrees, "exchanged": self.exchanged}
+        limits = {"acc_limit": self.unkind.acc_limit or None, "avel_limit": self.unkind.gyro_limit or None}
+        return {**values, **limits, "in_degrees": self.unkind.imu_degrees, "exchanged": self.unkind.imu_axes}
 
 
 def ideal_reading(state: State) -> Reading:
@@ -95,14 +79,11 @@ def ideal_reading(state: State) -> Reading:
 
 def measure(reading: Reading, errors: Errors, rng: np.random.Generator) -> Reading:
     """A reading with the errors of a real device."""
-    noise = rng.standard_normal((3, *reading.acc.shape))
-    acc = errors.acc_scale * reading.acc + errors.acc_bias + errors.acc_noise * noise[1]
-    avel = errors.avel_scale * reading.avel + errors.avel_bias + errors.avel_noise * noise[2]
-    measured = Reading(
-        rot=reading.rot + errors.rot_noise * noise[0],
-        acc=np.clip(acc, -errors.acc_limit, errors.acc_limit),
-        avel=np.clip(avel, -errors.avel_limit, errors.avel_limit),
-    )
-    if errors.in_degrees:
-        measured = measured._replace(avel=np.degrees(measured.avel))
-    return Reading(*(values[:, [1, 0, 2]] for values in measured)) if errors.exchanged else measured
+    unkind, noise = errors.unkind, rng.standard_normal((3, *reading.acc.shape))
+    rot = reading.rot + errors.noise * 0.002 * noise[0]
+    acc = errors.acc_scale * reading.acc + errors.acc_bias + errors.noise * 0.02 * noise[1]
+    avel = errors.avel_scale * reading.avel + errors.avel_bias + errors.noise * 0.002 * noise[2]
+    acc = np.clip(acc, -(unkind.acc_limit or np.inf), unkind.acc_limit or np.inf)
+    avel = np.clip(avel, -(unkind.gyro_limit or np.inf), unkind.gyro_limit or np.inf)
+    measured = Reading(rot, acc, np.degrees(avel) if unkind.imu_degrees else avel)
+    return Reading(*(values[:, [1, 0, 2]] for values in measured)) if unkind.imu_axes else measured

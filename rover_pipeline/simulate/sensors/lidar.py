@@ -20,6 +20,7 @@ from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTabl
 from rover_pipeline.simulate.scene.raycast import Points, cull, in_own_axes, look_along, pick, points_of_a_tile, pyramid
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
+from rover_pipeline.simulate.unkind import Unkind
 
 # Errors of a real spinning lidar that its data sheet and its returns show: noise, bias, mixed pixels, weak returns.
 
@@ -34,24 +35,10 @@ _PULSE_M = 1.5
 
 
 class LidarErrors(NamedTuple):
-    """Errors of one lidar.
+    """Errors of one lidar: those of its kind, and constant range errors of its beams, f8 (beam, 1), m."""
 
-    Attributes:
-        rough: whether weak returns are noisier than strong ones.
-        noise, growth: standard deviation of the range at no distance, m, and what a metre adds to it.
-        bias: metres, as in `range_bias`.
-        beam_bias: f4 (beam, 1), constant range errors of the beams, m.
-        mixed: share of the returns at edges that lie between both sides.
-        weak: exponent by which weak returns are harder to detect.
-    """
-
-    rough: bool = False
-    noise: float = 0.003
-    growth: float = 0.00012
-    bias: float = 0.0
+    unkind: Unkind = Unkind()
     beam_bias: np.ndarray | float = 0.0
-    mixed: float = 0.0
-    weak: float = 0.0
 
 
 def range_bias(distance: np.ndarray, reflectivity: np.ndarray, errors: LidarErrors) -> np.ndarray:
@@ -61,7 +48,7 @@ def range_bias(distance: np.ndarray, reflectivity: np.ndarray, errors: LidarErro
     Vicent and Marbs, Investigating laser scanner accuracy, CIPA 2003).
     """
     walk = -np.log10(np.clip(reflectivity, _DARKEST, _BRIGHTEST) / _UNBIASED)
-    return (errors.bias * (walk + np.exp(-distance / _CLOSE)) + errors.beam_bias).astype("f4")
+    return (errors.unkind.range_bias * (walk + np.exp(-distance / _CLOSE)) + errors.beam_bias).astype("f4")
 
 
 def mixed(distance: np.ndarray, hit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -345,22 +332,22 @@ def measure(
         infrared: as in `Light`.
         errors: of the device; those of a good one unless given.
     """
-    shape = echoes.distance.shape
+    unkind, shape = errors.unkind, echoes.distance.shape
     hit = np.isfinite(echoes.distance) & (echoes.distance > 0.25)
     distance = np.where(hit, echoes.distance, np.float32(1.0))
     # Received power falls with the square of the range. The probability of detection is a logistic function of it.
     margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
-    if errors.weak:
-        margin += errors.weak * np.log(np.clip(echoes.reflectivity, 1e-4, _STRONG) / _STRONG)
+    if unkind.weak_returns:
+        margin += unkind.weak_returns * np.log(np.clip(echoes.reflectivity, 1e-4, _STRONG) / _STRONG)
     probability = 0.998 / (1 + np.exp(-4 * margin))
     detected = hit & (rng.random(shape, "f4") < probability)
-    sigma = errors.noise + errors.growth * distance
-    if errors.rough:  # twice as much where a return is just detected
+    sigma = (unkind.range_noise or 0.003) + (unkind.range_noise_growth or 0.00012) * distance
+    if unkind.range_noise:  # twice as much where a return is just detected
         sigma *= 1 + np.exp(-np.clip(margin, -1.0, 20.0))
     metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
-    if errors.mixed or errors.bias:
+    if unkind.mixed_pixels or unkind.range_bias:
         others = np.random.default_rng(rng.integers(1 << 62))
-        metres += mixed(distance, hit, errors.mixed, others) - distance
+        metres += mixed(distance, hit, unkind.mixed_pixels, others) - distance
         metres += range_bias(distance, echoes.reflectivity, errors)
     mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED), 0)
     percent = 100 * echoes.reflectivity * (1 + 0.03 * rng.standard_normal(shape, "f4"))
