@@ -8,7 +8,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion import Beside, ClosedPath, Pace
 from rover_pipeline.simulate.scene.props import person, target_plates
-from rover_pipeline.simulate.scene.world import Light, World, box, rectangle
+from rover_pipeline.simulate.scene.world import World, box, lamplight, rectangle
 
 #: Half of the hall's length and width, and its height; metres. Layout.
 _LONG, _WIDE, _HIGH = 45.0, 4.0, 3.2
@@ -49,13 +49,10 @@ def world(pace: Pace) -> World:
         beside, coat = Beside(RIG_PATH, left), _COATS[number % 3]
         bodies.append(replace(person(f"alongside {number + 1}", beside, pace.speed, coat=coat, start=ahead), pace=pace))
     for number, (start, offset) in enumerate([(20.0, 1.95), (27.0, 1.8), (60.0, 1.9), (75.0, 1.7), (110.0, 1.85)]):
-        path = _track(offset)
-        points = path.derivative(0, np.linspace(0, path.length, 60, endpoint=False))
-        coat = _COATS[(number + 1) % 3]
-        bodies.append(person(f"walker {number + 1}", ClosedPath(points[::-1]), 1.2, coat=coat, start=start))
+        path, coat = ClosedPath(_track(offset).points(60)[::-1]), _COATS[(number + 1) % 3]
+        bodies.append(person(f"walker {number + 1}", path, 1.2, coat=coat, start=start))
     targets, plates = target_plates(0.2, [
         ((_LONG - 0.02, 0.0, 1.6), "-x"), ((-_LONG + 0.02, 0.0, 1.6), "+x"), ((-20.0, -_WIDE + 0.02, 1.6), "+y"),
     ])  # fmt: skip
     lamps = np.array([[x, 0.0, _HIGH - 0.1] for x in np.arange(-40.0, 41.0, 16.0)])
-    light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.35, (0.02, 0.02, 0.02), 60.0)
-    return World(parts + plates, light, tuple(bodies), targets)
+    return World(parts + plates, lamplight(lamps, 0.35), tuple(bodies), targets)

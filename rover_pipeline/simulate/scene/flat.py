@@ -6,7 +6,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, table, target_plates
-from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
+from rover_pipeline.simulate.scene.world import Part, World, box, cylinder, lamplight, rectangle, standing_box
 
 #: The rig's path through both rooms and the corridor; it stays 0.4 m away from furniture and walls. Layout.
 RIG_PATH = ClosedPath([
@@ -28,8 +28,7 @@ def world() -> World:
         ((15.98, 4.4, 1.5), "-x"), ((8.0, 0.02, 1.5), "+y"), ((-2.98, 1.0, 1.5), "+x"), ((19.98, 1.0, 1.6), "-x"),
     ])  # fmt: skip
     lamps = np.array([[4.0, 5.0, 2.7], [12.0, 5.0, 2.7], [1.0, 1.0, 2.7], [8.0, 1.0, 2.7], [15.5, 1.0, 2.7]])
-    light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.30, (0.02, 0.02, 0.02), 60.0)
-    return World(parts + plates, light, bodies, targets)
+    return World(parts + plates, lamplight(lamps, 0.30), bodies, targets)
 
 
 #: Heights of the rooms and of the doors; metres. Layout.

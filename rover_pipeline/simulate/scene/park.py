@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.simulate.motion import ClosedPath
 from rover_pipeline.simulate.scene.props import person, target_plates
 from rover_pipeline.simulate.scene.terrain import on_terrain, terrain
-from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, Target, World, box, foliage
+from rover_pipeline.simulate.scene.world import CYLINDER, Body, Part, World, box, daylight, foliage
 
 #: Metres by which the ground rises and falls, and half of its extent; height of the grass. Layout.
 _UNDULATION, _HALF = 0.9, 75.0
@@ -35,7 +35,7 @@ RIG_PATH = _way(0.0)
 def world(leaf_depth: float) -> World:
     """Trees, bushes, benches, people; a ray gets `leaf_depth` metres into leaves on average."""
     rng = np.random.default_rng(1861)
-    way = _waypoints()
+    way = RIG_PATH.points(48)[:, :2]
     trees = _spots(rng, 46, 40.0, 3.0, way, 2.3)
     parts = [terrain(_HALF, _HALF, _UNDULATION, _GRASS, "grass")]
     for x, y, z in trees:
@@ -44,57 +44,39 @@ def world(leaf_depth: float) -> World:
         parts += _bush(rng, x, y, z, leaf_depth)
     for angle in (0.9, 3.7):
         parts += _bench(1.35 * 11.0 * np.cos(angle), 11.0 * np.sin(angle), float(np.degrees(angle)))
+    back, turn = ClosedPath(_way(1.7).points(48)[::-1]), np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    lawn = np.stack([3.0 + 4.0 * np.cos(turn), 2.0 + 2.5 * np.sin(turn)], -1)
     bodies = (
-        person("walker that comes towards the rig", _reversed(_way(1.7)), 1.3, coat="red cloth", start=70.0),
+        person("walker that comes towards the rig", back, 1.3, coat="red cloth", start=70.0),
         person("walker ahead", _way(-1.5), 1.1, coat="coat", start=9.0),
         person("walker behind", _way(1.4), 1.25, coat="cloth", start=96.0),
-        person("child on the lawn", _round(3.0, 2.0, 4.0, 2.5), 1.9, coat="red cloth"),
+        person("child on the lawn", _on_ground(lawn), 1.9, coat="red cloth"),
         person("runner", _way(3.4), 3.0, coat="coat", start=30.0),
     )
-    targets, plates = _targets(way, (4, 16, 27, 38))
-    return World(parts + plates, _daylight(), bodies, targets)
+    return _lit(parts, bodies, way, (4, 16, 27, 38))
 
 
 def bushes(leaf_depth: float) -> World:
     """The same ground with bushes on it and nothing else, but for two people."""
     rng = np.random.default_rng(1862)
-    way = _waypoints()
+    way = RIG_PATH.points(48)[:, :2]
     parts = [terrain(_HALF, _HALF, _UNDULATION, _GRASS, "grass")]
     for x, y, z in _spots(rng, 220, 34.0, 1.8, way, 2.4):
         parts += _bush(rng, x, y, z, leaf_depth)
+    back = ClosedPath(_way(1.3).points(48)[::-1])
     bodies = (
-        person("walker that comes towards the rig", _reversed(_way(1.3)), 1.3, coat="red cloth", start=60.0),
+        person("walker that comes towards the rig", back, 1.3, coat="red cloth", start=60.0),
         person("walker ahead", _way(-1.2), 1.1, coat="coat", start=8.0),
     )
-    targets, plates = _targets(way, (4, 27))
-    return World(parts + plates, _daylight(), bodies, targets)
+    return _lit(parts, bodies, way, (4, 27))
 
 
-def _targets(way: np.ndarray, numbers: tuple[int, ...]) -> tuple[tuple[Target, ...], list[Part]]:
-    """Plates at head height outside of some of the rig's waypoints, which face the middle of the park."""
+def _lit(parts: list[Part], bodies: tuple[Body, ...], way: np.ndarray, numbers: tuple[int, ...]) -> World:
+    """The world in daylight, with plates at head height outside of some waypoints, which face the middle."""
     points = on_terrain(1.12 * way[list(numbers)], _UNDULATION)
     points[:, 2] += 1.5
-    return target_plates(0.25, [(_point(point), "-x" if point[0] > 0 else "+x") for point in points])
-
-
-def _daylight() -> Light:
-    sun = np.array([0.35, -0.45, 0.82])
-    return Light(sun / np.linalg.norm(sun, axis=0), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
-
-
-def _waypoints() -> np.ndarray:
-    """Points on the rig's path, (48, 2)."""
-    return RIG_PATH.derivative(0, np.linspace(0, RIG_PATH.length, 48, endpoint=False))[:, :2]
-
-
-def _reversed(path: ClosedPath) -> ClosedPath:
-    points = path.derivative(0, np.linspace(0, path.length, 48, endpoint=False))
-    return ClosedPath(points[::-1])
-
-
-def _round(x: float, y: float, half_x: float, half_y: float) -> ClosedPath:
-    angle = np.linspace(0, 2 * np.pi, 16, endpoint=False)
-    return _on_ground(np.stack([x + half_x * np.cos(angle), y + half_y * np.sin(angle)], -1))
+    targets, plates = target_plates(0.25, [(_point(point), "-x" if point[0] > 0 else "+x") for point in points])
+    return World(parts + plates, daylight(0.35, -0.45), bodies, targets)
 
 
 def _spots(

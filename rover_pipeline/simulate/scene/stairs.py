@@ -6,7 +6,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, target_plates
-from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, World, box, cylinder, rectangle, standing_box
+from rover_pipeline.simulate.scene.world import CYLINDER, Part, World, box, cylinder, lamplight, rectangle, standing_box
 
 #: Number of steps of a flight, their rise and depth, and the y at which the first one begins; metres. Layout.
 _STEPS, _RISE, _DEPTH, _FOOT = 14, 0.175, 0.28, 2.3
@@ -39,8 +39,7 @@ def world() -> World:
         ((0.02, 1.0, 1.5), "+x"), ((10.0, 8.98, _FLOOR + 1.4), "-y"), ((1.0, 0.02, 1.5), "+y"),
     ])  # fmt: skip
     lamps = np.array([[5.5, 1.0, 2.4], [10.0, 4.0, 4.9], [5.5, 8.0, 4.9], [1.0, 4.0, 4.9], [5.5, -2.4, 2.4]])
-    light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.30, (0.02, 0.02, 0.02), 60.0)
-    return World(parts + plates, light, bodies, targets)
+    return World(parts + plates, lamplight(lamps, 0.30), bodies, targets)
 
 
 def _shell() -> list[Part]:

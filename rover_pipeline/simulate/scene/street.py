@@ -8,7 +8,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion import rounded_rectangle
 from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
-from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
+from rover_pipeline.simulate.scene.world import Body, Part, World, box, cylinder, daylight, rectangle, standing_box
 
 #: The rig's paths: on foot round the inner pavement, on a bike along the outer edge of the road, and in a car on its
 #: outer lane, at the speed of car 1, which stays ahead. Layout.
@@ -33,9 +33,7 @@ def world() -> World:
         ((24.98, 3.0, 2.0), "+x"), ((10.0, 14.98, 2.0), "+y"), ((-24.98, -4.0, 2.0), "-x"),
         ((-8.0, -14.98, 2.0), "-y"), ((39.98, 8.0, 2.4), "-x"), ((12.0, 29.98, 2.4), "-y"),
     ])  # fmt: skip
-    sun = np.array([0.35, 0.45, 0.82])
-    light = Light(sun / np.linalg.norm(sun, axis=0), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
-    return World(parts + plates, light, bodies, targets)
+    return World(parts + plates, daylight(0.35, 0.45), bodies, targets)
 
 
 def _ground() -> list[Part]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rover_pipeline.simulate.motion import rounded_rectangle
 from rover_pipeline.simulate.scene.props import person, target_plates
-from rover_pipeline.simulate.scene.world import Light, Part, World, box, standing_box
+from rover_pipeline.simulate.scene.world import Part, World, box, lamplight, standing_box
 
 #: Half of the tunnel's length and width, and its height; metres. Layout.
 _LONG, _WIDE, _HIGH = 190.0, 3.6, 4.2
@@ -34,8 +34,7 @@ def world() -> World:
     targets, plates = target_plates(0.3, [
         ((-_LONG + 0.02, 0.5, 1.6), "+x"), ((_LONG - 0.02, -0.5, 1.6), "-x"), ((-140.0, -_WIDE + 0.02, 1.6), "+y"),
     ])  # fmt: skip
-    light = Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.45, (0.02, 0.02, 0.02), 40.0)
-    return World(parts + plates, light, bodies, targets)
+    return World(parts + plates, lamplight(np.zeros((0, 3)), 0.45, 40.0), bodies, targets)
 
 
 def _wall(side: int, niches: list[float]) -> list[Part]:

@@ -175,6 +175,17 @@ class Light(NamedTuple):
     infrared: float
 
 
+def daylight(sun_x: float, sun_y: float) -> Light:
+    """A clear day, with the sun above (sun_x, sun_y, 0.82) of the origin."""
+    sun = np.array([sun_x, sun_y, 0.82])
+    return Light(sun / np.linalg.norm(sun, axis=0), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
+
+
+def lamplight(lamps: np.ndarray, ambient: float, infrared: float = 60.0) -> Light:
+    """Light indoors. Arguments as in `Light`."""
+    return Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, ambient, (0.02, 0.02, 0.02), infrared)
+
+
 class World:
     """All primitives and bodies at any time.
 
