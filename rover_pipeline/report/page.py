@@ -30,6 +30,7 @@ from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.against import own_comparisons
 from rover_pipeline.validation.check import problems
+from rover_pipeline.validation.rig import section
 
 _MAP = "_map"
 
@@ -104,7 +105,7 @@ class Contents:
             self.pose_speed, self.pose_source = self.track, self.track.source
         self.radar_speed = motion.read_speed(get(f"_{self.radar}_velocity"))
         self.radar_speed_sigma = motion.read_speed_sigma(get(f"_{self.radar}_velocity"))
-        self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
+        self.clocks = section(self.provenances.get("_sync"), "measured")
         self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
 

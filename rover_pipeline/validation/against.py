@@ -40,7 +40,7 @@ from rover_pipeline.validation.accuracy import (
     rotations_at,
 )
 from rover_pipeline.validation.contradiction import Contradiction, contradictions
-from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_poses, sensor_mount, whole_sensor
+from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_poses, section, sensor_mount, whole_sensor
 from rover_pipeline.validation.tuning import TUNING
 
 TRUTH, GNSS = "_truth", "gnss"
@@ -251,8 +251,7 @@ def own_comparisons(trace: Path) -> Iterator[Comparison]:
 
 def _delay(trace: Path, name: str) -> float:
     """Seconds from the time of a pose to its instant: a pose of `_radar_pose` is that in the middle of the chirps."""
-    measured = (read_provenance(trace / name) or {}).get("measured") if name == "_radar_pose" else None
-    value = measured.get(_INSTANT) if isinstance(measured, dict) else None
+    value = section(read_provenance(trace / name), "measured").get(_INSTANT) if name == "_radar_pose" else None
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 

@@ -124,7 +124,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
             yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
-    yield from _time_problems(sensor, count, _has_own_clock(trace.path))
+    yield from _with_error(_time_problems(sensor, count, _has_own_clock(trace.path)))
     yield from _unreadable(
         lambda: sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     )
@@ -149,12 +149,7 @@ def _has_own_clock(trace: Path) -> bool:
 
 
 def _time_problems(sensor: Sensor, count: int, own_clock: bool) -> Iterator[str]:
-    try:
-        ts = sensor.times(count)
-    except FormatError as error:
-        require_damage(error)
-        yield str(error)
-        return
+    ts = sensor.times(count)
     if count and not own_clock and not is_set(ts):
         yield (
             f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"

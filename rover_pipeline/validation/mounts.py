@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from rover_pipeline.validation.rig import (
     made_with,
     read_optional,
     read_trajectory,
+    section,
     sensor_mount,
     times_options,
     whole_sensor,
@@ -111,25 +112,30 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     read = whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
     if len(read[TS]) < 2:
         return None
-    section = _velocity_section(trace, sensor)
+    options = _velocity_options(trace, sensor)
     texts = [read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
     frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
     # Of a radar that is too fast for its spans, those points alone are certain whose directions err to one side.
-    enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= section.min_share * read["count"])
+    enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= options.min_share * read["count"])
     chosen = enough[:, None] & (read["certain"] != 0)
-    xyz, error = read["xyz"][chosen].astype("f8"), read["deviation"][chosen].astype("f8")
+    xyz, error = read["xyz"][chosen].astype("f8"), _angle_errors(trace, sensor, read["deviation"][chosen])
     direction = xyz / np.hypot.reduce(xyz, axis=1)[:, None]
-    error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
     # Where the array knows no elevation, all directions are level: nothing is said of them that could be off.
     error[:, 1] *= direction[:, 2] != 0
-    sigma = max(section.doppler_error * (doppler_bin(texts[0] or "") or 0.0), section.least_error)
+    sigma = max(options.doppler_error * (doppler_bin(texts[0] or "") or 0.0), options.least_error)
     doppler = read["doppler"][chosen].astype("f8")
     echoes = Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, np.full(len(xyz), sigma))
     return calibrate(echoes, trajectory, declared), {}
 
 
-def _velocity_section(trace: Path, sensor: str) -> VelocitySection:
+def _angle_errors(trace: Path, sensor: str, deviation: np.ndarray) -> np.ndarray:
+    """Errors of azimuth and elevation of points, f8 (N, 2), rad; the usual ones where the points state none."""
+    options = _velocity_options(trace, sensor)
+    return np.where(np.isfinite(deviation), deviation.astype("f8"), (options.azimuth_error, options.elevation_error))
+
+
+def _velocity_options(trace: Path, sensor: str) -> VelocitySection:
     """What velocities of a radar were made with."""
     options = made_with(trace, f"_{sensor}_velocity")
     chosen = {key: options[key] for key in VelocitySection.model_fields if key in options}
@@ -141,7 +147,7 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     if not all((trace / f"_{sensor}_{each}" / META).is_file() for each in ("points", "velocity")):
         return None
     made = RadarOdometryOptions.parse(made_with(trace, "_radar_odom"), "radar_odometry")
-    imu = str(_section(read_provenance(trace / "_radar_odom") or {}, "sensors").get("imu", "imu"))
+    imu = str(section(read_provenance(trace / "_radar_odom"), "sensors").get("imu", "imu"))
     options, rig = made.others.get(sensor, made), Rig(trace)
     if imu not in rig.of("imu"):  # a name in a file is no path
         return None
@@ -158,21 +164,17 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
     vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
     radar = Measured(ts + middle, vel, cov, declared, options)
-    points, section = (
-        whole_sensor(trace / f"_{sensor}_points", "certain", "deviation"),
-        _velocity_section(trace, sensor),
-    )
-    error = points["deviation"][points["certain"] != 0].astype("f8")
-    error = np.where(np.isfinite(error), error, (section.azimuth_error, section.elevation_error))
+    points = whole_sensor(trace / f"_{sensor}_points", "certain", "deviation")
+    error = _angle_errors(trace, sensor, points["deviation"][points["certain"] != 0])
     typical = np.median(error, axis=0) if len(error) else np.zeros(2)
     estimate = inertial_mount.calibrate(radar, recorded, typical, brief=brief)
     return Shown(sensor, "radar", declared, estimate, {})
 
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
-    provenance = read_provenance(trace / "_odom") or {}
-    used = _section(_section(provenance, "measured"), "imus").get("used", "imu")
-    used = (_section(provenance, "sensors").get("imu", "imu") if used == "imu" else used) == sensor
+    provenance = read_provenance(trace / "_odom")
+    used = section(provenance, "measured", "imus").get("used", "imu")
+    used = (section(provenance, "sensors").get("imu", "imu") if used == "imu" else used) == sensor
     if not {"acc", "avel"} <= {*read_meta(trace / sensor)}:
         return None
     read = whole_sensor(trace / sensor, "acc", "avel")
@@ -182,7 +184,7 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
     options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
     # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
-    found: Any = _section(_section(provenance, "measured"), "imu") if used else None
+    found: Any = section(provenance, "measured", "imu") if used else None
     if not found:
         instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)
         state, _ = trajectory.at(instants)
@@ -202,8 +204,7 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
 
 def _lidar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     """Of a lidar beside the main one: `_odom` has estimated it."""
-    lidars = _section(_section(read_provenance(trace / "_odom") or {}, "measured"), "lidars")
-    found = _section(_section(lidars, "mounts"), sensor)
+    found = section(read_provenance(trace / "_odom"), "measured", "lidars", "mounts", sensor)
     if not found:
         return None
     try:
@@ -218,11 +219,6 @@ def _camera(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -
         Trace(trace).source(sensor, "video.avi").specs
     )
     return (camera_mount(trace, sensor, declared, trajectory), {}) if has_picture else None
-
-
-def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = content.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 #: What estimates the mount of a sensor, by its type. Layout.

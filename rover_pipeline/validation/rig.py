@@ -35,10 +35,16 @@ FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]
 OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
 
 
+def section(content: object, *names: str) -> Mapping[str, Any]:
+    """A section of what was read from a file, by the names that lead to it; empty where there is none."""
+    for name in names:
+        content = content.get(name) if isinstance(content, Mapping) else None
+    return content if isinstance(content, Mapping) else {}
+
+
 def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
     """The options that a virtual sensor was made with; empty where it is not ours, or not there."""
-    options = (read_provenance(trace / sensor) or {}).get("options")
-    return options if isinstance(options, Mapping) else {}
+    return section(read_provenance(trace / sensor), "options")
 
 
 def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
@@ -48,8 +54,7 @@ def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
     Args:
         made: the result whose rig it is; unless given, the `_pose` of the sensor.
     """
-    rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
-    options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
+    options = RigOptions.parse(section(made_with(trace, made or f"_{sensor}_pose"), "rig"), "rig")
     return find_mount(Rig(trace).types.get(sensor, sensor), options, config_of(trace, sensor))
 
 
@@ -66,12 +71,9 @@ def config_of(trace: Path, sensor: str) -> str | None:
 def clock_options(trace: Path) -> PointsOptions:
     """How sweeps were recorded and their times are corrected, as `_odom` was made with; with the deskew asked for."""
     options = made_with(trace, "_odom")
-    lidar = options.get("lidar")
-    reference = lidar.get("ts_reference") if isinstance(lidar, Mapping) else None
-    values: dict[str, Any] = {"compensate": True}
-    values |= {"ts_reference": reference} if reference else {}
-    values |= {"times": options["times"]} if isinstance(options.get("times"), Mapping) else {}
-    return PointsOptions.parse(values, "lidar.points")
+    made = {"ts_reference": section(options, "lidar").get("ts_reference"), "times": section(options, "times")}
+    values = {key: value for key, value in made.items() if value}
+    return PointsOptions.parse({"compensate": True, **values}, "lidar.points")
 
 
 def times_options(trace: Path) -> TimesSection:

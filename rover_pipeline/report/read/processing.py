@@ -17,6 +17,7 @@ from rover_pipeline.format.provenance import omission, read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.report.summary import StepSummary
 from rover_pipeline.table import REPORT, TABLE, asked_outputs
+from rover_pipeline.validation.rig import section
 
 #: Longest text of a measured value on the page, characters: a list of a thousand numbers is not for people. Layout.
 _MAX_TEXT = 60
@@ -91,15 +92,9 @@ def package_versions(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     return {name: sorted(versions) for name, versions in sorted(packages.items())}
 
 
-def measured_values(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """What a step measured, by name."""
-    values = provenance.get("measured")
-    return values if isinstance(values, dict) else {}
-
-
 def measured_texts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values, as text, of what a step measured, as far as the text is short."""
-    values = measured_values(provenance).items()
+    values = section(provenance, "measured").items()
     known = ((name, "not known" if value is None else value) for name, value in values)
     texts = [(str(name), f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in known]
     return [(name.replace("_", " "), text) for name, text in texts if len(text) <= _MAX_TEXT]

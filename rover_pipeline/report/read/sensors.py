@@ -22,6 +22,7 @@ from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figures
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
 from rover_pipeline.report.tuning import TUNING
+from rover_pipeline.validation.rig import section
 
 #: Suffix of the channels of `_sync` with residuals.
 _RESIDUAL = "_dt"
@@ -153,10 +154,8 @@ def nominal_rates(config: Path) -> dict[str, float]:
     with unless_damaged():
         content = parse_collection(read_text(config))
     rates = {}
-    for name, section in content.items():
-        arguments = section.get("args") if isinstance(section, dict) else None
-        if not isinstance(arguments, dict):
-            continue
+    for name in content:
+        arguments = section(content, name, "args")
         try:
             if "fps" in arguments:
                 rate = float(arguments["fps"])
@@ -179,11 +178,10 @@ def is_simulated(records: Iterable[SensorRecord]) -> bool:
     return False
 
 
-def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
+def read_sidecar(trace: Path, sensor: str) -> Mapping[str, Any]:
     """The content of the sidecar of a sensor; empty when it is missing or cannot be read."""
     with unless_damaged():
-        content = read_json(trace / sensor / Rig(trace).sidecar(sensor))
-        return content if isinstance(content, dict) else {}
+        return section(read_json(trace / sensor / Rig(trace).sidecar(sensor)))
     return {}
 
 
@@ -230,11 +228,7 @@ def summarise_sync(sensor: str, residuals: Residuals, measured: Mapping[str, Any
         percentiles = np.percentile(np.abs(residual_ms), (50, 95, 99, 100))
         figures = {"median_ms": float(np.median(residual_ms))}
         figures |= zip(("p50_ms", "p95_ms", "p99_ms", "max_ms"), map(float, percentiles), strict=True)
-    clocks = measured.get("sensors")
-    clock = clocks.get(sensor) if isinstance(clocks, Mapping) else None
-    if isinstance(clock, Mapping):
-        latency = clock.get("latency_ms")
-        latency_p95 = latency.get("p95") if isinstance(latency, Mapping) else None
-        stored = {"drift_ppm": clock.get("drift_ppm"), "latency_p95_ms": latency_p95}
-        figures |= {key: float(value) for key, value in stored.items() if isinstance(value, (int, float))}
+    clock = section(measured, "sensors", sensor)
+    stored = {"drift_ppm": clock.get("drift_ppm"), "latency_p95_ms": section(clock, "latency_ms").get("p95")}
+    figures |= {key: float(value) for key, value in stored.items() if isinstance(value, (int, float))}
     return SyncSummary(sensor=sensor, matched=int(matched.sum()), missing=int((~matched).sum()), **figures)
