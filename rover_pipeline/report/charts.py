@@ -37,12 +37,7 @@ def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
 
 
 def speed(pose: SpeedCurve | None, measured: SpeedCurve | None, max_doppler: float | None, span: Span) -> Chart | None:
-    """Speeds over time and the maximum Doppler; None where no speed is known.
-
-    Args:
-        pose: speed by the poses; measured: speed of `_radar_velocity`.
-        max_doppler: largest radial speed that does not wrap, m/s.
-    """
+    """Speeds by the poses and of `_radar_velocity`, and the largest that does not wrap; None where none is known."""
     curves = []
     if measured is not None:
         curves.append(Curve("speed", measured.ts, measured.speed, "radar", width=4.5, alpha=0.5))

@@ -192,23 +192,19 @@ def _start_and_end(evidence: Evidence, options: ReportOptions) -> Iterator[Findi
     if evidence.one_chirp:
         text = "sends one chirp a frame, which measures how far targets are and not how fast"
         yield _finding("note", evidence.radar, text)
-    running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
-    if len(running) < 2:
-        return
-    first = min(sensor.start_s or 0.0 for sensor in running)
-    last = max(sensor.end_s or 0.0 for sensor in running)
-    for sensor in running:
-        late, early = (sensor.start_s or 0.0) - first, last - (sensor.end_s or 0.0)
+    running = [each for each in raw if each.start_s is not None]
+    for each in running:
+        late = (each.start_s or 0.0) - min(other.start_s or 0.0 for other in running)
+        early = max(other.end_s or 0.0 for other in running) - (each.end_s or 0.0)
         if late > options.max_late_s:
-            yield _finding("warning", sensor.name, f"starts {duration(late)} after the first sensor")
+            yield _finding("warning", each.name, f"starts {duration(late)} after the first sensor")
         if early > options.max_late_s:
             advice = "Look for a lost connection or a full disk."
-            yield _finding("error", sensor.name, f"ends {duration(early)} before the recording does", advice)
+            yield _finding("error", each.name, f"ends {duration(early)} before the recording does", advice)
 
 
 def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     """Whether the sensor can be read, is complete, valid and as fast as it was configured."""
-
     if sensor.error:
         yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
         return

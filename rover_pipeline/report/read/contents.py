@@ -25,12 +25,7 @@ from rover_pipeline.validation.mounts import shown_mounts
 
 
 class Remark(NamedTuple):
-    """What is wrong with the samples of a channel.
-
-    Attributes:
-        place: sensor and channel.
-        useless: whether nothing can be made of the channel.
-    """
+    """What is wrong with the samples of a place, `sensor/channel`, and whether nothing can be made of it."""
 
     place: str
     text: str

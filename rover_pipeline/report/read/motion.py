@@ -42,15 +42,7 @@ class SpeedCurve:
 
 @dataclass(frozen=True)
 class Track(SpeedCurve):
-    """Positions and speeds of the lidar in the world frame.
-
-    Attributes:
-        ts: f8, (frame,), s.
-        speed: f8, (frame,), m/s; NaN where `valid` is 0.
-        pos: f8, (frame, 3), m; NaN where `valid` is 0.
-        valid: bool, (frame,).
-        source: the sensor that has the poses.
-    """
+    """Positions, f8 (frame, 3), m, NaN where not valid, and speeds of the lidar in the world frame, by `source`."""
 
     pos: np.ndarray
     valid: np.ndarray
@@ -86,7 +78,10 @@ def summarise_track(track: Track, truth: Track | None = None, reference_rms: flo
     Args:
         truth: of a simulated recording; reference_rms: distance from the path that came with a recording, m.
     """
-    pos = track.pos[track.valid]
+    pos, truth_rms = track.pos[track.valid], None
+    if truth:  # in the same world frame
+        _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
+        truth_rms = _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
     speed = track.speed[np.isfinite(track.speed)]
     keep = np.unique(np.linspace(0, max(0, len(pos) - 1), min(len(pos), _PATH_POINTS)).round().astype(int))
     quality = {}
@@ -104,16 +99,10 @@ def summarise_track(track: Track, truth: Track | None = None, reference_rms: flo
         invalid=int((~track.valid).sum()),
         samples=len(track.ts),
         quality=quality,
-        truth_rms_m=_rms_distance(track, truth) if truth else None,
+        truth_rms_m=truth_rms,
         reference_rms_m=reference_rms,
         path_m=tuple((round(float(x), 3), round(float(y), 3)) for x, y in pos[keep, :2]),
     )
-
-
-def _rms_distance(track: Track, truth: Track) -> float | None:
-    """RMS distance of the poses from the ground truth at the same times, m. Both are in the same world frame."""
-    _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
-    return _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
 
 
 def _rms(values: np.ndarray) -> float | None:
@@ -154,10 +143,8 @@ def compare_radar_speed(
     """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
 
     Args:
-        sidecar: content of `radar.json`.
-        pose: speed of the radar according to its poses.
-        measured: speed of the radar according to its own Doppler measurements; sigma: f8 (frame,), m/s, its standard
-            deviations: a share of a large speed, which no fixed limit fits.
+        pose: by its poses; measured: by its own Doppler measurements; sigma: f8 (frame,), m/s, standard deviations of
+            these: a share of a large speed, which no fixed limit fits.
     """
     try:
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)

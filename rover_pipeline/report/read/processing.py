@@ -47,7 +47,9 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
     """The steps in the order in which they were started; those without a start time come first."""
     steps = []
     for name, content in provenances.items():
-        time, notes = content.get("time", {}), content.get("notes")
+        time, notes, folder = content.get("time", {}), content.get("notes"), trace / name
+        # Hidden files at the top of a folder are temporary.
+        paths = (path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("."))
         seconds = time.get("seconds")
         counts = {key: content.get(key) for key in ("samples", "invalid", "corrupt", "dropped")}
         steps.append(
@@ -55,7 +57,7 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
                 sensor=name,
                 step=str(content.get("step", "?")),
                 version=content.get("version", "?"),
-                bytes=_folder_bytes(trace / name),
+                bytes=sum(path.stat().st_size for path in paths if path.is_file()),
                 seconds=seconds if isinstance(seconds, (int, float)) else None,
                 started=str(time.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
@@ -75,12 +77,6 @@ def working_seconds(steps: Sequence[StepSummary]) -> float:
             end = datetime.fromisoformat(step.started).timestamp() + (step.seconds or 0.0)
             total, until = total + max(0.0, end - begin), max(until, end)
     return total
-
-
-def _folder_bytes(folder: Path) -> int:
-    """Bytes of all files in a folder and its subfolders. Hidden files at its top are temporary and do not count."""
-    paths = (path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("."))
-    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def package_versions(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

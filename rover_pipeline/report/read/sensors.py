@@ -191,12 +191,7 @@ def _without_folder(trace: Trace, message: object) -> str:
 
 
 class Residuals(NamedTuple):
-    """The samples of a sensor nearest to those of the reference.
-
-    Attributes:
-        nearest: index of the nearest sample, f8 (frame,), -1 = none within the tolerance.
-        seconds: its time after the reference sample, f8 (frame,), s.
-    """
+    """The samples nearest to those of the reference: their numbers, -1 = none, and times after it, f8 (frame,), s."""
 
     nearest: np.ndarray
     seconds: np.ndarray

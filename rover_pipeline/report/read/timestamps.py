@@ -13,12 +13,8 @@ from rover_pipeline.report.tuning import TUNING
 
 
 def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
-    """Fields of `SensorSummary` about rate, gaps and jitter; none for fewer than three samples and for equal times.
-
-    Args:
-        ts: ascending time stamps, f8 (sample,), s.
-        nominal_hz: rate that the configuration asks for.
-    """
+    """Fields of `SensorSummary` about rate, gaps and jitter of ascending time stamps, f8 (sample,), s; none for fewer
+    than three samples and for equal times."""
     intervals = np.diff(ts)
     period = float(np.median(intervals)) if len(ts) > 2 else 0.0
     if period <= 0:
