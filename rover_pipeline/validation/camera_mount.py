@@ -26,7 +26,6 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
 
@@ -68,26 +67,12 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
             stored["rng"] = destagger(stored["rng"][None], sensor_info(metadata))[0]
         places = reader.sweep(stored)
         columns = motion.columns_seen_from(index, reader.columns, states.rot[number], states.pos[number])
-        xyz = _returned(places.xyz, places.rng, columns.rot, columns.pos)
+        is_return = (places.rng != 0) & (places.rng != CLIPPED)
+        of = np.nonzero(is_return)[1]
+        xyz = matmul(columns.rot[of], places.xyz[is_return][:, :, None])[:, :, 0] + columns.pos[of]
         twist = np.append(states.avel[number], matmul(states.rot[number].T, states.vel[number]))
         pairs.append(Pair(xyz, _grey(video, int(number)), lens, twist))
     return pairs
-
-
-@compiled
-def _returned(xyz: np.ndarray, rng: np.ndarray, rot: np.ndarray, pos: np.ndarray) -> np.ndarray:
-    """Returns of a sweep (row, column, 3) with the poses of its columns, f8 (N, 3), m."""
-    found, count = np.empty((rng.size, 3)), 0
-    for row in range(rng.shape[0]):
-        for column in range(rng.shape[1]):
-            if rng[row, column] == 0 or rng[row, column] == CLIPPED:
-                continue
-            x, y, z = xyz[row, column, 0], xyz[row, column, 1], xyz[row, column, 2]
-            for i in range(3):
-                turned = rot[column, i, 0] * x + rot[column, i, 1] * y + rot[column, i, 2] * z
-                found[count, i] = turned + pos[column, i]
-            count += 1
-    return found[:count]
 
 
 def _different(numbers: np.ndarray, states: State) -> np.ndarray:
