@@ -71,13 +71,9 @@ def _shade_pixels(
     xx, xy, xz = a[i, 0, 0], a[i, 0, 1], a[i, 0, 2]
     yx, yy, yz = a[i, 1, 0], a[i, 1, 1], a[i, 1, 2]
     zx, zy, zz = a[i, 2, 0], a[i, 2, 1], a[i, 2, 2]
-    if count == RAYS:
-        for n in range(RAYS):
-            own_x[n], own_y[n], own_z[n], t[n] = rays[0, n], rays[1, n], rays[2, n], distance[n]
-    else:
-        for n in range(count):
-            p = pixel[n]
-            own_x[n], own_y[n], own_z[n], t[n] = rays[0, p], rays[1, p], rays[2, p], distance[p]
+    for n in range(count):
+        p = pixel[n]
+        own_x[n], own_y[n], own_z[n], t[n] = rays[0, p], rays[1, p], rays[2, p], distance[p]
     # A texture that is finer than a pixel would flicker, so it fades out with the distance.
     contrast, per_finest = f4(materials.contrast[m]), 1.0 / (focal * 0.25 * materials.grain[m])
     for n in range(count):
@@ -123,12 +119,8 @@ def _shade_pixels(
         lit[n] = texture[n] * lit[n] * (one - glow) + glow
     for k in range(3):
         colour = f4(materials.colour[m, k])
-        if count == RAYS:
-            for n in range(RAYS):
-                levels[k, n] = _level(colour * lit[n])
-        else:
-            for n in range(count):
-                levels[k, pixel[n]] = _level(colour * lit[n])
+        for n in range(count):
+            levels[k, pixel[n]] = _level(colour * lit[n])
 
 
 @inlined
@@ -137,21 +129,16 @@ def _level(light: float) -> int:
     return i4(f4(255.0) * math.sqrt(min(max(light, f4(0.0)), f4(1.0))) + f4(0.5))
 
 
-def pinhole(width: int, height: int, field_of_view: float) -> Lens:
-    """A lens without distortion with a horizontal field of view in degrees."""
-    focal = width / 2 / np.tan(np.radians(field_of_view) / 2)
-    return Lens(width, height, focal, focal, (width - 1) / 2, (height - 1) / 2)
-
-
 #: Lenses by name, for pictures of 1920x1080. The fisheye is that of the I/Q-1M recordings (RadarML/red-rover,
 #: iq1m/camera.json, rounded). Brown's has the coefficients and the focal length, 0.707 widths, of KITTI's first grey
-#: camera (A. Geiger et al., Vision meets robotics: the KITTI dataset, 2013; calib_cam_to_cam.txt). Layout.
+#: camera (A. Geiger et al., Vision meets robotics: the KITTI dataset, 2013; calib_cam_to_cam.txt). The pinhole sees 80
+#: degrees from left to right. Layout.
 LENSES = {
     "fisheye": Lens(
         1920, 1080, 987.68, 985.31, 956.14, 534.49, (0.00605, 0.00806, -0.00187, -0.02294), (0.0, 0.0), "fisheye"
     ),
     "brown": Lens(1920, 1080, 1357.6, 1357.6, 959.5, 539.5, (-0.3729, 0.2037, -0.0723, 0.0), (0.00222, 0.00138)),
-    "pinhole": pinhole(1920, 1080, 80.0),
+    "pinhole": Lens(1920, 1080, 1144.0834488904418, 1144.0834488904418, 959.5, 539.5),
 }
 
 
