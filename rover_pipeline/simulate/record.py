@@ -266,7 +266,8 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 truths[truth_name].append(ts=stamps, valid=np.ones(len(unwritten)), **truth.at(unwritten))
                 unwritten.clear()
 
-        for made in ordered_map(sample, _batches(ticks, source.batch), threads=threads, held=_HELD * threads):
+        batches = iter(lambda: list(itertools.islice(ticks, source.batch)), [])
+        for made in ordered_map(sample, batches, threads=threads, held=_HELD * threads):
             for tick, values, returns in made:
                 writer.append(ts=tick.stamp, **values)
                 if _TRUTH_OBJECTS in truths:
@@ -293,13 +294,6 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                 "files": [*sorted(specs), *more],
             }
             replace_json(folder / name / PROVENANCE, provenance)
-
-
-def _batches(ticks: Iterable[Tick], size: int) -> Iterator[list[Tick]]:
-    """Samples that follow one another, `size` at a time."""
-    left = iter(ticks)
-    while some := list(itertools.islice(left, size)):
-        yield some
 
 
 class _Source(NamedTuple):
