@@ -97,7 +97,10 @@ def _draw_path(image: np.ndarray, pixels: np.ndarray) -> None:
 def _strip(width: int, metres: float, top: float) -> np.ndarray:
     """Scale bar and colours, u1 (_STRIP, width, 3); `metres` is the size of a pixel."""
     strip = np.full((_STRIP, width, 3), _BLANK, "u1")
-    length = _scale_length(0.25 * width * metres)
+    # The greatest 1, 2 or 5 times a power of ten up to a quarter of the width.
+    most = 0.25 * width * metres
+    power = 10 ** np.floor(np.log10(most))
+    length = float(power * max(n for n in (1, 2, 5) if n * power <= most * (1 + 1e-9)))
     end = 16 + round(length / metres)
     cv2.line(strip, (16, 18), (end, 18), _INK, 2)
     for x in (16, end):
@@ -116,19 +119,8 @@ def _text(image: np.ndarray, text: str, x: int, y: int) -> None:
     cv2.putText(image, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.55, _INK, 1, cv2.LINE_AA)
 
 
-def _scale_length(metres: float) -> float:
-    """The greatest 1, 2 or 5 times a power of ten up to this length."""
-    power = 10 ** np.floor(np.log10(metres))
-    return float(power * max(n for n in (1, 2, 5) if n * power <= metres * (1 + 1e-9)))
-
-
 class FloorPlan(NamedTuple):
-    """An occupancy grid as an image.
-
-    Attributes:
-        image: u1, (row, column, 4), RGBA, the largest y first.
-        low, high: corners of its box, f8 (2,), m.
-    """
+    """An occupancy grid as an RGBA image, u1 (row, column, 4), the largest y first, and the corners of its box, m."""
 
     image: np.ndarray
     low: np.ndarray

@@ -60,12 +60,7 @@ def fit(picture: np.ndarray, width: int, height: int) -> np.ndarray:
 def draw_text(
     picture: np.ndarray, text: str, place: tuple[int, int], colour: tuple[int, ...], size: float = 0.5, line: int = 1
 ) -> None:
-    """Write a line of text.
-
-    Args:
-        place: column and row of its lower left corner.
-        size: of the letters, in OpenCV's units; line: width of their lines, pixels.
-    """
+    """Write text with its lower left corner at (column, row), in OpenCV's units of size, lines so many pixels wide."""
     cv2.putText(picture, text, place, _FONT, size, colour, line, cv2.LINE_AA)
 
 
