@@ -41,8 +41,8 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     """For each rule that samples of one of our virtual sensors break, the first such sample."""
     if read_provenance(sensor.path) is None or VALID not in sensor.specs:
         return
-    kinds = channels_made(sensor)
-    if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
+    kinds, specs = channels_made(sensor), sensor.specs
+    if any(name not in specs or not kind.fits(specs[name].type, specs[name].shape) for name, kind in kinds.items()):
         return  # `channel_problems` reports it
     checks: list[Check] = []
     checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
@@ -75,10 +75,6 @@ def first_bad_samples(sensor: Sensor, channels: Collection[str], check: Check, p
                     yield f"{sensor.path / place}: sample {start + int(np.argmax(bad))}: {problem}"
 
 
-def _kind(sensor: Sensor, name: str) -> tuple[str, tuple[int, ...]]:
-    return sensor.specs[name].type, sensor.specs[name].shape
-
-
 def _read(sensor: Sensor, name: str, part: slice) -> np.ndarray:
     return sensor.channel(name).read(part.start, part.stop)
 
@@ -89,10 +85,13 @@ def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str
         orthogonal = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2)) < TUNING.orthogonal
         yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~orthogonal
         yield "rot is a reflection: its determinant is negative", valid & orthogonal & (np.linalg.det(rot) < 0)
-    for name in ("pos", "vel", "acc", "avel"):
-        if name in sensor.specs:
-            bad = ~np.isfinite(_read(sensor, name, part)).reshape(len(valid), -1).all(1)
-            yield f"{name} is not finite although valid is 1", valid & bad
+    yield from _finite(("pos", "vel", "acc", "avel"), sensor, part, valid)
+
+
+def _finite(names: Collection[str], sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    for name in (each for each in names if each in sensor.specs):
+        bad = ~np.isfinite(_read(sensor, name, part)).reshape(len(valid), -1).all(1)
+        yield f"{name} is not finite although valid is 1", valid & bad
 
 
 def _radar_points(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -108,11 +107,9 @@ def _radar_points(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tu
 
 
 def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    vel, cov = _read(sensor, "vel", part), _read(sensor, "cov", part).astype("f8")
-    yield "vel is not finite although valid is 1", valid & ~np.isfinite(vel).all(1)
-    usable = np.isfinite(cov).all((1, 2))
-    yield "cov is not finite although valid is 1", valid & ~usable
-    safe = np.where(usable[:, None, None], cov, 0)
+    yield from _finite(("vel", "cov"), sensor, part, valid)
+    cov = _read(sensor, "cov", part).astype("f8")
+    safe = np.where(np.isfinite(cov).all((1, 2))[:, None, None], cov, 0)
     scale = np.abs(safe).max((1, 2)) + 1e-30
     bad = np.abs(safe - np.swapaxes(safe, 1, 2)).max((1, 2)) > 1e-4 * scale
     bad |= np.linalg.eigvalsh((safe + np.swapaxes(safe, 1, 2)) / 2)[:, 0] < -1e-4 * scale
@@ -122,8 +119,7 @@ def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[
 def _imu_filtered(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     length = np.linalg.norm(_read(sensor, "quat", part).astype("f8"), axis=1)
     yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < TUNING.orthogonal * 10)
-    for name in ("acc", "avel"):
-        yield f"{name} is not finite although valid is 1", valid & ~np.isfinite(_read(sensor, name, part)).all(1)
+    yield from _finite(("acc", "avel"), sensor, part, valid)
 
 
 _BY_NAME: dict[str, Any] = {
@@ -164,7 +160,7 @@ def point_problems(sensor: Sensor) -> Iterator[str]:
 
 def _points(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Problems of a channel, and the sweeps that have them, bool (frame,)."""
-    count, values = (sensor.channel(each).read(part.start, part.stop) for each in ("count", name))
+    count, values = (_read(sensor, each, part) for each in ("count", name))
     places = values.shape[1] if values.ndim > 1 else 0
     if name == "xyz":
         yield f"count is more than the {places} points of a sample", count > places

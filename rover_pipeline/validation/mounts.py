@@ -48,12 +48,7 @@ from rover_pipeline.validation.rig import (
 
 
 class Shown(NamedTuple):
-    """What a recording shows of a sensor's mount.
-
-    Attributes:
-        declared: the mount by the rig that the recording's results were made with.
-        device: figures of the device itself, such as the bias of a gyroscope.
-    """
+    """What a recording shows of a mount, which the rig that its results were made with declares, and of the device."""
 
     sensor: str
     type: str
