@@ -98,9 +98,9 @@ def _strip(width: int, metres: float, top: float) -> np.ndarray:
     """Scale bar and colours, u1 (_STRIP, width, 3); `metres` is the size of a pixel."""
     strip = np.full((_STRIP, width, 3), _BLANK, "u1")
     # The greatest 1, 2 or 5 times a power of ten up to a quarter of the width.
-    most = 0.25 * width * metres
-    power = 10 ** np.floor(np.log10(most))
-    length = float(power * max(n for n in (1, 2, 5) if n * power <= most * (1 + 1e-9)))
+    longest = 0.25 * width * metres
+    power = 10 ** np.floor(np.log10(longest))
+    length = float(power * max(n for n in (1, 2, 5) if n * power <= longest * (1 + 1e-9)))
     end = 16 + round(length / metres)
     cv2.line(strip, (16, 18), (end, 18), _INK, 2)
     for x in (16, end):

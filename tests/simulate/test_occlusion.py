@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rover_pipeline.camera.lens import Lens
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion, ellipse
 from rover_pipeline.simulate.rig import build
@@ -66,7 +67,8 @@ def test_the_lidar_measures_the_first_surface_at_each_columns_instant(x: float, 
 @TIMES
 @pytest.mark.parametrize("x", [3.0, 9.0])
 def test_the_camera_sees_the_wall_except_where_the_body_is_in_front_of_it(x: float, time: float) -> None:
-    walker, lens = body(x), camera.LENSES["pinhole"].resized(320, 180)
+    focal = 160 / np.tan(np.radians(35.0))
+    walker, lens = body(x), Lens(320, 180, focal, focal, 159.5, 89.5)
     image = camera.picture(world(walker), lens, time, EYE, np.eye(3))
     u, v = np.meshgrid(np.arange(320), np.arange(180))
     direction = np.stack([np.ones(u.shape), (lens.cx - u) / lens.fx, (lens.cy - v) / lens.fy], -1)
