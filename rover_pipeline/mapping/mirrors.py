@@ -13,9 +13,8 @@ import numpy as np
 from scipy import fft, ndimage
 
 from rover_pipeline.mapping.tuning import TUNING
-from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.numerics.voxel_table import pack_key, unpack_key
+from rover_pipeline.numerics.voxel_table import EMPTY, pack_key, unpack_key
 
 #: Largest width of the image that is compared with itself, in cells: larger maps have larger cells there. Layout.
 _MAX_WIDTH = 512
@@ -50,22 +49,8 @@ class Mirror(NamedTuple):
     def seen_in(self, points: np.ndarray) -> np.ndarray:
         """Which points, f8 (N, 3) m, are behind it and have their mirror image at points before it: bool (N,)."""
         seen = self.depth(points) > TUNING.edge_m
-        seen[seen] = _Cells(points[~seen]).hold(self.image(points[seen]))
+        seen[seen] = _in_cells(self.image(points[seen]), np.unique(_keys(points[~seen])))
         return seen
-
-
-class _Cells:
-    """Cells in which points are."""
-
-    def __init__(self, points: np.ndarray) -> None:
-        self._keys = np.unique(_keys(points))
-
-    def hold(self, points: np.ndarray) -> np.ndarray:
-        """Which points are in one of the cells: bool (N,)."""
-        keys = _keys(points)
-        if not len(self._keys):
-            return np.zeros(len(points), bool)
-        return self._keys[np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)] == keys
 
 
 def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float, float]) -> list[Mirror]:
@@ -77,7 +62,7 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float
         heights: m, between which something is an obstacle: above the floor's own cells, and below ceilings.
     """
     centres = _free_standing(points[(points[:, 2] > heights[0]) & (points[:, 2] < heights[1])])
-    cells, found = _Cells(centres), []
+    cells, found = np.unique(_keys(centres)), []
     for mirror in _symmetric(centres, positions):
         for degrees, metres in ((0.5, 0.1), (0.25, 0.05)):
             mirror = max(_near(mirror, degrees, metres), key=lambda plane: _explained(plane, centres, cells))
@@ -88,7 +73,7 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float
         back, along = np.array([*-mirror.normal, 0.0]), np.array([-mirror.normal[1], mirror.normal[0], 0.0])
         image = mirror.image(hidden)
         moved = max(
-            cells.hold(start + sign * metres * way).sum()
+            _in_cells(start + sign * metres * way, cells).sum()
             for start, way, sign in ((image, along, 1), (image, along, -1), (hidden, back, 1))
             for metres in np.arange(*TUNING.moved_m)
         )
@@ -171,9 +156,16 @@ def _near(mirror: Mirror, degrees: float, metres: float) -> Iterator[Mirror]:
             yield mirror._replace(normal=normal, distance=mirror.distance + step * metres)
 
 
-def _explained(mirror: Mirror, centres: np.ndarray, cells: _Cells) -> int:
-    """How many of the cells behind a plane have their mirror image at one of the cells."""
-    return int(cells.hold(mirror.image(centres[mirror.depth(centres) > TUNING.edge_m])).sum())
+def _explained(mirror: Mirror, centres: np.ndarray, cells: np.ndarray) -> int:
+    """How many of the cells behind a plane have their mirror image at one of the cells, i8 (C,), ascending keys."""
+    return int(_in_cells(mirror.image(centres[mirror.depth(centres) > TUNING.edge_m]), cells).sum())
+
+
+def _in_cells(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Which points, f8 (N, 3) m, are in one of the cells, i8 (C,), ascending keys: bool (N,)."""
+    keys = _keys(points)
+    at = np.searchsorted(cells, keys)
+    return np.append(cells, EMPTY)[at] == keys
 
 
 def _keys(points: np.ndarray) -> np.ndarray:
@@ -182,8 +174,6 @@ def _keys(points: np.ndarray) -> np.ndarray:
 
 
 # Leaves out of a map what moves: the returns from within the boxes of `_objects`.
-
-_MARGIN_M, _GROUND_M = TUNING.margin_m, TUNING.ground_m
 
 
 class Boxes(NamedTuple):
@@ -224,29 +214,14 @@ class Boxes(NamedTuple):
             points: f8 (beam, column, 3), m, in the world; NaN = no return.
             since: f8 (column,), s, from the time stamp to each column. Boxes move meanwhile.
         """
-        own = slice(self.first[sweep], self.first[sweep + 1])
-        half = self.extent[own] / 2
-        return int(_remove(points, since, self.centre[own], half, self.vel[own], self.ahead[own]))
-
-
-@compiled
-def _remove(
-    points: np.ndarray, since: np.ndarray, centre: np.ndarray, half: np.ndarray, vel: np.ndarray, ahead: np.ndarray
-) -> int:
-    beams, columns = points.shape[:2]
-    removed = 0
-    for n in range(len(centre)):
-        for c in range(columns):
-            x0 = centre[n, 0] + since[c] * vel[n, 0]
-            y0 = centre[n, 1] + since[c] * vel[n, 1]
-            z0 = centre[n, 2] + since[c] * vel[n, 2]
-            for b in range(beams):
-                x, y, z = points[b, c, 0] - x0, points[b, c, 1] - y0, points[b, c, 2] - z0
-                if not (_GROUND_M - half[n, 2] <= z <= half[n, 2] + _MARGIN_M):
-                    continue
-                along = abs(ahead[n, 0] * x + ahead[n, 1] * y)
-                left = abs(ahead[n, 0] * y - ahead[n, 1] * x)
-                if along <= half[n, 0] + _MARGIN_M and left <= half[n, 1] + _MARGIN_M:
-                    points[b, c, 0] = points[b, c, 1] = points[b, c, 2] = np.nan
-                    removed += 1
-    return removed
+        removed = 0
+        for n in range(self.first[sweep], self.first[sweep + 1]):
+            x, y, z = np.moveaxis(points - (self.centre[n] + since[:, None] * self.vel[n]), -1, 0)
+            along = np.abs(self.ahead[n, 0] * x + self.ahead[n, 1] * y)
+            left = np.abs(self.ahead[n, 0] * y - self.ahead[n, 1] * x)
+            half = self.extent[n] / 2
+            inside = (along <= half[0] + TUNING.margin_m) & (left <= half[1] + TUNING.margin_m)
+            inside &= (z >= TUNING.ground_m - half[2]) & (z <= half[2] + TUNING.margin_m)
+            points[inside] = np.nan
+            removed += int(inside.sum())
+        return removed
