@@ -26,7 +26,7 @@ def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[st
     constant = sensor in get_args(RawSensor) and getattr(options, sensor) == "constant"
     each_ts = [ts, *(other for name, other in (beside or {}).items() if name != sensor and len(other) > 1)]
     recorded = tuple(np.ascontiguousarray(each, "<f8").tobytes() for each in each_ts)
-    return _estimate(recorded, np.inf if constant else options.block, options.bend_ppm, options.max_error)
+    return _estimate(recorded, options.model_copy(update={"block": np.inf}) if constant else options)
 
 
 def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesSection) -> np.ndarray:
@@ -46,10 +46,8 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 
 # Cached, because a step is called for many ranges of frames with the same times.
 @functools.lru_cache(maxsize=8)
-def _estimate(recorded: tuple[bytes, ...], block: float, bend_ppm: float, max_error: float) -> Times:
+def _estimate(recorded: tuple[bytes, ...], options: TimesSection) -> Times:
     ts, *others = (np.frombuffer(each, "<f8") for each in recorded)
     # Loaded here, so that no kernels are loaded where no times are asked for.
-    options, smooth_times = (
-        load(f"rover_pipeline.clocks.{name}") for name in ("clock_model:ClockOptions", "sampling_times:smooth_times")
-    )
-    return smooth_times(ts, options(block, bend_ppm, max_error), tuple(others))
+    times: Times = load("rover_pipeline.clocks.sampling_times:smooth_times")(ts, options, tuple(others))
+    return times

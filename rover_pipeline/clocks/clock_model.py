@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.phase_posterior import DRIFT
 from rover_pipeline.clocks.tuning import TUNING
 
@@ -80,21 +81,6 @@ def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array(kept, int)
 
 
-class ClockOptions(NamedTuple):
-    """Options of the estimate of a clock.
-
-    Attributes:
-        block: the rate is constant for about so long, seconds; infinite = from restart to restart. The blocks of a
-            segment are equally long.
-        bend_ppm: largest change of the rate from one block to the next, in millionths.
-        max_error: times that can be wrong by more than this are not valid, seconds.
-    """
-
-    block: float = 30.0
-    bend_ppm: float = 50.0
-    max_error: float = 0.002
-
-
 class Segment(NamedTuple):
     """Samples between two restarts of a clock.
 
@@ -123,7 +109,7 @@ def fit_clock(
     phase: np.ndarray,
     period: float,
     alone: bool,
-    options: ClockOptions,
+    options: TimesSection,
 ) -> Segment:
     """The segment whose clock is the lower envelope of some arrivals. Its errors are not known yet.
 
@@ -131,6 +117,7 @@ def fit_clock(
         number: i8 (n,); ts: f8 (n,), arrivals, seconds.
         used: bool (n,), the m arrivals that the clock is below; phase: f8 (m,), of these, seconds.
         period: of the whole recording, seconds; alone: whether this segment has most of its arrivals.
+        options: the blocks of a segment are equally long, each about `block`; infinite = from restart to restart.
     """
     numbers, begin = number[used], ts[used][0]
     first, last = numbers[0], numbers[-1]

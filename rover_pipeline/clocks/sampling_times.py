@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from rover_pipeline.clocks.clock_model import ClockOptions, Segment, lower_envelope
+from rover_pipeline.clocks.clock_model import Segment, lower_envelope
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.tuning import TUNING
@@ -86,7 +87,7 @@ def _beyond_drift(knots: np.ndarray, latency: np.ndarray) -> np.ndarray:
 
 
 def unexplained_latency(
-    ts: np.ndarray, segments: list[Segment], options: ClockOptions, period: float = 0.0
+    ts: np.ndarray, segments: list[Segment], options: TimesSection, period: float = 0.0
 ) -> UnexplainedLatency:
     """Latency that grows and steps as no clock does.
 
@@ -175,7 +176,7 @@ def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLat
     return np.concatenate([each[np.searchsorted(knots[1:-1], at)] for each, knots, at in largest])
 
 
-_DEFAULT = ClockOptions()
+_DEFAULT = TimesSection()
 
 
 class Times(NamedTuple):
@@ -220,7 +221,7 @@ class Times(NamedTuple):
         return remarks
 
 
-def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple[np.ndarray, ...] = ()) -> Times:
+def smooth_times(ts: np.ndarray, options: TimesSection = _DEFAULT, others: tuple[np.ndarray, ...] = ()) -> Times:
     """Times without the jitter of their arrival.
 
     How many samples were lost at a restart is not known, and none are counted. A phase that no restart and no clock
@@ -292,7 +293,7 @@ def _fitting(late: np.ndarray, known: np.ndarray) -> np.ndarray:
     return fits
 
 
-def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.ndarray]:
+def _segments(ts: np.ndarray, options: TimesSection) -> tuple[list[Segment], np.ndarray]:
     """The segments of a sensor, and which samples can be of either of two rates, or of none, bool (N,)."""
     segments, ambiguous = [], np.zeros(len(ts), bool)
     for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from rover_pipeline.clocks.clock_model import ClockOptions, Segment, fit_clock
+from rover_pipeline.clocks.clock_model import Segment, fit_clock
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.phase_posterior import PhasePosterior, estimate_phases, last_of_bursts, typical_period
 from rover_pipeline.clocks.tuning import TUNING
 
@@ -166,7 +167,7 @@ def _probability_above(ordered: np.ndarray, limit: float) -> float:
     return float(np.exp((ordered[-1] - limit) / excess)) / (count + 2)
 
 
-def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]:
+def segments_of_one_rate(ts: np.ndarray, options: TimesSection) -> list[Segment]:
     """Segments of arrivals of one rate, f8 (N,) seconds, from restart to restart; N > 0."""
     if len(ts) < TUNING.min_arrivals:
         return [_few(ts, options.max_error)]
@@ -245,7 +246,7 @@ def _runs(phases: PhasePosterior, period: float, arrivals: np.ndarray, max_error
 
 
 def _fit(
-    ts: np.ndarray, index: np.ndarray, phases: PhasePosterior, run: np.ndarray, period: float, options: ClockOptions
+    ts: np.ndarray, index: np.ndarray, phases: PhasePosterior, run: np.ndarray, period: float, options: TimesSection
 ) -> SegmentFit:
     """The segment of some arrivals, f8 (n,), seconds.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.clocks.clock_model import ClockOptions
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
@@ -58,7 +58,7 @@ def test_a_clock_that_drifts_with_temperature_is_followed(seed: int) -> None:
     found = smooth_times(ts)
     assert rms(found.smooth - 1.7e9 - true[keep]) < rms(jitter) / 5
     assert (found.number == np.flatnonzero(keep) - np.flatnonzero(keep)[0]).all()
-    constant = smooth_times(ts, ClockOptions(block=np.inf))
+    constant = smooth_times(ts, TimesSection().model_copy(update={"block": np.inf}))
     assert constant.drift_ppm == 0 and rms(constant.smooth - 1.7e9 - true[keep]) > rms(jitter)
 
 
