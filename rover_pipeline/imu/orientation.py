@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 import numpy as np
 import vqf
 from scipy.spatial.transform import Rotation, Slerp
 
-from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.stationary import STEADY_S, StationaryInterval, agree, find_stationary
+from rover_pipeline.imu.stationary import STEADY_S, StationaryInterval, acc_bias, agree, find_stationary, gyro_bias
 from rover_pipeline.kinematics.preintegration import sampled
 
 #: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
@@ -98,15 +97,14 @@ def orient(
 
     at_rest = [(segment, part) for segment in segments for part in segment.stationary]
     found = [_interval(*each) for each in at_rest]
-    agreement = agree(found)
-    stationary = [each for each, chosen in zip(found, agreement.chosen, strict=True) if chosen]
-    turns = [(each.start, each.stop) for each, chosen in zip(found, agreement.chosen, strict=True) if not chosen]
+    chosen, doubt = agree(found)
+    stationary = list(compress(found, chosen))
+    turns = [(each.start, each.stop) for each in compress(found, ~chosen)]
     acc_offset = acc_bias(np.array([each.acc for each in stationary]), options)
     settings = {"restBiasEstEnabled": False, "motionBiasEstEnabled": not stationary, "tauAcc": options.settle}
     motion = None
     if stationary:
-        parts = [_parts(*each, period) for each, chosen in zip(at_rest, agreement.chosen, strict=True) if chosen]
-        knots = gyro_bias([part for each in parts for part in each])
+        knots = gyro_bias([part for each in compress(at_rest, chosen) for part in _parts(*each, period)])
     else:
         # VQF takes minutes to find a bias, and limits it to 2 degrees per second. So what the longest segment shows of
         # it is removed first.
@@ -145,7 +143,7 @@ def orient(
     np.subtract(avel, without_bias, out=without_bias)
     if trusted is not None:
         without_bias[~trusted] = np.nan
-    return Filtered(without_bias, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
+    return Filtered(without_bias, quat, spans, turns, doubt, motion, gaps, bias, acc_offset)
 
 
 def _interval(segment: _Segment, part: slice) -> StationaryInterval:

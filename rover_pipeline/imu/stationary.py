@@ -1,9 +1,10 @@
-"""Stationary intervals of an IMU: what it measures is constant at its own noise, and gravity does not turn.
+"""Stationary intervals of an IMU, and its biases from them.
 
-The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off
-by up to 0.3 rad/s. So other means distinguish rest from a steady turn. A turn about a horizontal axis turns the
-measured direction of gravity. A steady turn about the vertical does not, and no single interval distinguishes it from a
-bias: several intervals must agree, and an interval that disagrees with the others was a turn.
+What an IMU at rest measures is constant at its own noise, and gravity does not turn. The bias of a gyroscope is its
+reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off by up to 0.3 rad/s. So other
+means distinguish rest from a steady turn. A turn about a horizontal axis turns the measured direction of gravity. A
+steady turn about the vertical does not, and no single interval distinguishes it from a bias: several intervals must
+agree, and an interval that disagrees with the others was a turn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from rover_pipeline.imu.blocks import INTERVAL, frozen
 from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.linear import matmul, solve, solveh_banded
 
 #: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
 #: Tuned: by hand.
@@ -37,6 +38,9 @@ INSTABILITY = 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
 #: Noise: data sheet of the MPU-6050, whose zero-rate output, 20 degrees a second, is about three of it.
 _TYPICAL_BIAS = 0.1
+#: Standard deviation of gravity where nobody states it, m/s2: 9.780 at the equator and 9.832 at the poles.
+#: Physics: WGS 84.
+_GRAVITY_SIGMA = 0.015
 #: Intervals with more than this between them, s, confirm one another. Less may be a steady turn with a jolt in it.
 #: Tuned: by hand.
 _APART_S = 1.0
@@ -72,19 +76,6 @@ class StationaryInterval(NamedTuple):
         return self.acc / np.linalg.norm(self.acc, axis=0)
 
 
-class Agreement(NamedTuple):
-    """Which intervals are believed to be stationary.
-
-    Attributes:
-        chosen: bool (interval,).
-        doubt: f8, rad/s, bias about the vertical that only one interval shows, so that it may be a steady turn; 0 where
-            there is no doubt.
-    """
-
-    chosen: np.ndarray
-    doubt: float
-
-
 def find_stationary(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
     """Samples that may be at rest: nothing but the noise of the device varies in a window around each of them.
 
@@ -118,14 +109,18 @@ def find_stationary(acc: np.ndarray, avel: np.ndarray, period: float, options: I
     return [slice(each.start * size, each.stop * size) for each in found]
 
 
-def agree(stationary: list[StationaryInterval]) -> Agreement:
-    """The intervals whose angular velocities agree with one bias.
+def agree(stationary: list[StationaryInterval]) -> tuple[np.ndarray, float]:
+    """Which intervals are believed to be stationary, because their angular velocities agree with one bias.
 
     Where there are several such groups, the one of the longest duration is chosen, unless its angular velocity is
     improbable as a bias (the likelihood of a normal distribution of 0.1 rad/s stands for that).
+
+    Returns:
+        bool (interval,); and the bias about the vertical, rad/s, that only one interval shows, so that it may be a
+        steady turn, 0 where there is no doubt.
     """
     if not stationary:
-        return Agreement(np.zeros(0, bool), 0.0)
+        return np.zeros(0, bool), 0.0
     starts, stops = np.array([each.start for each in stationary]), np.array([each.stop for each in stationary])
     rates, ups = np.array([each.rate for each in stationary]), np.array([each.up for each in stationary])
     durations, same = stops - starts, cdist(rates, rates) < AGREE
@@ -134,10 +129,10 @@ def agree(stationary: list[StationaryInterval]) -> Agreement:
     best = int(np.argmax(matmul(same, durations) * likelihood))
     chosen, believed = same[best], durations * likelihood
     if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree at random
-        return Agreement(np.zeros(len(stationary), bool), 0.0)
+        return np.zeros(len(stationary), bool), 0.0
     confirmed = (starts[chosen][1:] - stops[chosen][:-1] > _APART_S).any()
     doubt = 0.0 if confirmed or vertical[best] < AGREE else float(matmul(rates[best], ups[best]))
-    return Agreement(chosen, doubt)
+    return chosen, doubt
 
 
 def _turns(acc: np.ndarray, window: int, period: float) -> np.ndarray:
@@ -158,3 +153,49 @@ def _moving_statistics(values: np.ndarray, window: int) -> tuple[np.ndarray, np.
     sums = [np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), (values - offset) ** n]), axis=0) for n in (1, 2)]
     first, second = ((each[window:] - each[:-window]) / window for each in sums)
     return first + offset, np.sqrt(np.maximum(second - first**2, 0))
+
+
+def gyro_bias(stationary: list[StationaryInterval]) -> tuple[np.ndarray, np.ndarray]:
+    """Bias of the gyroscope in each stationary interval: a random walk (maximum a posteriori estimate).
+
+    Args:
+        stationary: one interval or more, in the order of time.
+
+    Returns:
+        Times of the middle, f8 (M,), s, and biases, f8 (M, 3), rad/s.
+    """
+    times = np.array([(each.start + each.stop) / 2 for each in stationary])
+    weights = np.array([each.sigma for each in stationary]) ** -2.0
+    steps = np.maximum(np.diff(times), 1e-3)
+    rates, variances = np.array([each.rate for each in stationary]), weights**-1
+    # Intervals that differ by more than the noise of their means show how fast this gyroscope drifts, which is by its
+    # instability in a second at least.
+    excess = (np.diff(rates, axis=0) ** 2).mean(axis=1) - variances[1:] - variances[:-1]
+    walk = max(INSTABILITY**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
+    links = 1 / (walk * steps)
+    diagonal = weights + np.pad(links, (0, 1)) + np.pad(links, (1, 0))
+    return times, solveh_banded(np.stack([diagonal, np.pad(-links, (0, 1))]), weights[:, None] * rates)
+
+
+def acc_bias(means: np.ndarray, options: ImuSection) -> np.ndarray:
+    """Bias of the accelerometer, f8 (3,), constant over the recording: without it, every stationary
+    interval measures gravity only.
+
+    An interval shows the bias along gravity, so those in other attitudes show other components. Components that none
+    shows follow from the prior (maximum a posteriori estimate by Gauss-Newton iterations).
+
+    Args:
+        means: f8 (M, 3), m/s2, mean of each stationary interval.
+    """
+    bias = np.zeros(3)
+    if not len(means) or not options.acc_bias_sigma:
+        return bias
+    for _ in range(4):
+        corrected = means - bias
+        magnitude = np.linalg.norm(corrected, axis=1)
+        direction = corrected / magnitude[:, None]
+        information = matmul(direction.T, direction) / _GRAVITY_SIGMA**2 + np.eye(3) / options.acc_bias_sigma**2
+        gradient = matmul(direction.T, magnitude - options.gravity) / _GRAVITY_SIGMA**2
+        gradient -= bias / options.acc_bias_sigma**2
+        bias = bias + solve(information, gradient)
+    return bias
