@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.camera.intrinsics import Intrinsics, read_intrinsics
+from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
 from rover_pipeline.engine.step import Inspection
@@ -24,15 +24,7 @@ from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import DepthOptions
-from rover_pipeline.occupancy.sweeps import (
-    MOVED,
-    STILL,
-    columns_in,
-    lidar_poses,
-    near_sweep,
-    sensor_poses,
-    still_columns,
-)
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
 
 #: Largest standard deviation of a return in the picture, pixels, of which pixels are looked at. Schedule.
 _WIDEST = 2.0
@@ -51,7 +43,7 @@ def inspect_lens(
     **_: Any,
 ) -> Inspection:
     """The source of the camera's extrinsics, and the intrinsics of the depth pixels as `camera.json`."""
-    found = _intrinsics(intrinsics, _picture_size(recorded, published), options)
+    found = read_intrinsics(intrinsics, *_picture_size(recorded, published), options.lens)
     lens, mount = _pixels(found.lens, options), find_mount("camera", options.rig, config)
     measured: dict[str, Any] = {**mount.describe(), "motion": MOVED if options.motion else STILL}
     measured |= {"lens": found.lens.model, "lens_from": found.model_from}
@@ -63,12 +55,8 @@ def inspect_lens(
 
 def depth(
     ts: np.ndarray,
-    rng: np.ndarray | None = None,
-    lidar_ts: np.ndarray | None = None,
+    lidar_ts: np.ndarray,
     *,
-    xyz: np.ndarray | None = None,
-    count: np.ndarray | None = None,
-    time: np.ndarray | None = None,
     options: DepthOptions,
     metadata: str,
     intrinsics: str,
@@ -77,24 +65,23 @@ def depth(
     published: str | None = None,
     odometry: Mapping[str, np.ndarray] | None = None,
     recorded_ts: np.ndarray | None = None,
+    **stored: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Depth by the sweep at the time of each picture.
 
     Args:
-        ts: f8 (frame,), of the pictures, s.
-        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the sweep of each picture. Where rng
-            is None, the sweep is points:
-        xyz, count, time: f4 (frame, point, 3), m; (frame,); f4 (frame, point), s after the sweep's time stamp, or None.
+        ts: f8 (frame,), of the pictures, s; lidar_ts: f8 (frame,), of the sweep of each picture, s.
         metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
         recorded, published: `meta.json` of `camera/` and of its published copy `_camera/`, for the size of pictures.
         odometry: the channels of `_odom`; None = assume that the rig stands still.
         recorded_ts: f8 (picture,), times of all pictures, for the clock of the camera.
+        stored: channels of the sweeps: `rng` u2 (frame, beam, column), mm, destaggered; or `xyz` f4 (frame, point, 3),
+            m, and, if there are some, `count` (frame,) and `time` f4 (frame, point), s after the sweep's time stamp.
 
     Returns:
         `depth` u2 (frame, height, width), mm, 0 = no return, or none that is certain, and `valid` = 0 where no sweep is
         within the tolerance or the motion is not known.
     """
-    assert lidar_ts is not None
     reader = lidar_reader(metadata, options.lidar.ts_reference)
     mount = find_mount("camera", options.rig, config)
     camera = _camera(intrinsics, _picture_size(recorded, published), options)
@@ -104,7 +91,7 @@ def depth(
         motion = reader.motion(odometry, options.times)
         pictures = corrected("camera", ts, recorded_ts, options.times)
         errors = mount.errors(motion.trajectory.at(pictures, mount)[0])
-        cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures + mount.time_offset), mount)
+        cameras = sensor_poses(motion, lidar_ts, pictures + mount.time_offset, mount)
         columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
     valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
@@ -114,7 +101,7 @@ def depth(
         if lidar is None or not valid[i]:
             continue
         if lidar_ts[i] != read_ts:  # several pictures share a sweep
-            sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
+            sweep = reader.sweep(one_sweep(stored, i))
             read_ts = lidar_ts[i]
         out[i] = camera.depth(sweep.rng, sweep.xyz, lidar, mount, errors[i])
     return {"depth": out, "valid": valid}
@@ -122,12 +109,8 @@ def depth(
 
 @functools.lru_cache(maxsize=4)
 def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
-    lens = _pixels(_intrinsics(intrinsics, size, options).lens, options)
+    lens = _pixels(read_intrinsics(intrinsics, *size, options.lens).lens, options)
     return DepthCamera(lens, options.min_range, options.ambiguity)
-
-
-def _intrinsics(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> Intrinsics:
-    return read_intrinsics(intrinsics, *size, options.lens)
 
 
 def _pixels(recorded: Lens, options: DepthOptions) -> Lens:

@@ -23,15 +23,7 @@ from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges, share_kept
-from rover_pipeline.occupancy.sweeps import (
-    MOVED,
-    STILL,
-    columns_in,
-    lidar_poses,
-    near_sweep,
-    sensor_poses,
-    still_columns,
-)
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
 from rover_pipeline.radar.axes import AXES, range_axis
 from rover_pipeline.radar.timing import frame_duration
 
@@ -40,13 +32,9 @@ _KEPT = 0.5
 
 
 def occupancy(
-    rng: np.ndarray | None = None,
-    lidar_ts: np.ndarray | None = None,
+    lidar_ts: np.ndarray,
     ts: np.ndarray | None = None,
     *,
-    xyz: np.ndarray | None = None,
-    count: np.ndarray | None = None,
-    time: np.ndarray | None = None,
     flat: bool,
     options: OccupancyOptions,
     metadata: str,
@@ -55,18 +43,15 @@ def occupancy(
     radar: str | None = None,
     odometry: Mapping[str, np.ndarray] | None = None,
     radar_ts: np.ndarray | None = None,
-    imu_ts: np.ndarray | None = None,
-    imu_acc: np.ndarray | None = None,
-    imu_valid: np.ndarray | None = None,
+    imu: Mapping[str, np.ndarray] | None = None,
     lidars: str | None = None,
     others: Mapping[str, Mapping[str, Any]] | None = None,
+    **stored: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Cells that hold a return, in the frame of the radar or the lidar at the instant of each frame.
 
     Args:
-        rng: u2 (frame, beam, column), mm, destaggered: the sweep that belongs to each frame; None = it is points:
-        xyz, count, time: f4 (frame, point, 3), m; (frame,); f4 (frame, point), s after the sweep's time stamp, or None.
-        lidar_ts: f8 (frame,), recorded times of the sweeps, s.
+        lidar_ts: f8 (frame,), recorded times of the sweeps that belong to the frames, s.
         ts: f8 (frame,), recorded times of frames of the radar, s; None = the frames are the sweeps.
         flat: True = one elevation bin, which is no axis of the result.
         metadata: `lidar.json`.
@@ -74,9 +59,10 @@ def occupancy(
         sidecar, radar: `radar.json` and the radar's `meta.json`, for the size and number of its range bins.
         odometry: the channels of `_odom`, for the motion and the tilt.
         radar_ts: f8, recorded times of all frames of the radar, s.
-        imu_ts, imu_acc, imu_valid: channels of the accelerometer, for the direction of up.
+        imu: `ts`, `acc` and `valid` of the IMU, for the direction of up.
         lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
-        others: the same of their sweeps, by name; see `FrameTask.read`. Their returns are in the cells too.
+        others: what is given of their sweeps, by name; see `FrameTask.read`. Their returns are in the cells too.
+        stored: channels of the sweeps, as for `depth_steps.depth`.
 
     Returns:
         `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat. Where the motion or the
@@ -84,7 +70,6 @@ def occupancy(
         too where the covariance of the mount that `rig` states leaves open what half of the cells or more hold.
     """
     mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
-    assert lidar_ts is not None
     reader, frames = lidar_reader(metadata, options.lidar.ts_reference), len(lidar_ts)
     instants, near, errors = None, np.ones(frames, bool), mount.errors(State.standing(frames))
     if ts is not None and radar_ts is not None:
@@ -98,10 +83,10 @@ def occupancy(
         motion = reader.motion(odometry, options.times)
         if instants is not None:  # by the radar's clock
             errors = mount.errors(motion.trajectory.at(instants - mount.time_offset, mount)[0])
-        sensors = sensor_poses(lidar_poses(motion, lidar_ts, instants), mount)
+        sensors = sensor_poses(motion, lidar_ts, instants, mount)
         grid_from_sensor = np.broadcast_to(np.eye(3), sensors.rot.shape)
         if options.level:
-            up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
+            up, _ = _up(options, config, odometry, imu)
             grid_from_sensor = remove_tilt(sensors.rot, up)
         grids = Poses(matmul(sensors.rot, np.swapaxes(grid_from_sensor, 1, 2)), sensors.pos)
         columns = columns_in(grids, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
@@ -117,7 +102,7 @@ def occupancy(
     for i, (lidar, *further) in enumerate(zip(itertools.islice(columns, frames), *beside, strict=True)):
         valid[i] = near[i] and lidar is not None and np.isfinite(lidar.rot[0]).all()
         if valid[i] and lidar is not None:
-            sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
+            sweep = reader.sweep(one_sweep(stored, i))
             cells[i] = polar.cells(sweep.rng, sweep.xyz, lidar, mount.translation)
             for each in further:
                 cells[i] |= each
@@ -165,9 +150,7 @@ def inspect_cells(
     sidecar: str | None = None,
     radar: str | None = None,
     odometry: Mapping[str, np.ndarray] | None = None,
-    imu_ts: np.ndarray | None = None,
-    imu_acc: np.ndarray | None = None,
-    imu_valid: np.ndarray | None = None,
+    imu: Mapping[str, np.ndarray] | None = None,
     radar_ts: np.ndarray | None = None,
     **_: Any,
 ) -> Inspection:
@@ -182,14 +165,10 @@ def inspect_cells(
         frame = frame_duration(radar_ts, config, sidecar, radar)
         measured, warnings = measured | frame.describe(), [*warnings, *frame.warnings]
     if options.level and odometry is not None:
-        up, source = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
+        up, source = _up(options, config, odometry, imu)
         measured |= {"up": [round(float(value), 5) for value in up], "up_from": source}
     # Without a radar it is the lidar that the cells are around.
-    notes = (
-        mount_notes("radar", rig=options.rig, recorded=config)
-        if options.origin == "radar" and radar is not None
-        else ()
-    )
+    notes = mount_notes("radar", rig=options.rig, recorded=config) if options.origin == "radar" and radar else ()
     return Inspection(measured, warnings, {AXES: _axes(_grid(options, flat, sidecar, radar))}, notes)
 
 
@@ -234,26 +213,22 @@ def _up(
     options: OccupancyOptions,
     config: str | None,
     odometry: Mapping[str, np.ndarray],
-    imu_ts: np.ndarray | None,
-    imu_acc: np.ndarray | None,
-    imu_valid: np.ndarray | None,
+    imu: Mapping[str, np.ndarray] | None,
 ) -> tuple[np.ndarray, str]:
     """The direction of up in the world frame, and where it comes from."""
     first = np.array([0.0, 0.0, 1.0]), "first pose"
-    if imu_ts is None or imu_acc is None or not len(imu_ts):
+    if imu is None or not len(imu["ts"]):
         return first
     trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times))
     states, ts = trajectory.states.select(trajectory.valid), trajectory.ts[trajectory.valid]
     # Poses and accelerations at the same instants, by the clocks of their sensors.
-    imu, usable = trajectory.at(clock("imu", imu_ts, options.times).best, find_mount("imu", options.rig, config))
-    usable &= np.isfinite(imu_acc).all(axis=1)
-    if imu_valid is not None:
-        usable &= imu_valid > 0
+    there, usable = trajectory.at(clock("imu", imu["ts"], options.times).best, find_mount("imu", options.rig, config))
+    usable &= np.isfinite(imu["acc"]).all(axis=1) & (imu["valid"] > 0)
     if not usable.any():
         return first
     up = up_of_gravity(
-        imu_acc[usable].astype("f8"),
-        imu.rot[usable],
+        imu["acc"][usable].astype("f8"),
+        there.rot[usable],
         states.vel[-1] - states.vel[0],
         float(ts[-1] - ts[0]),
         states.rot[:, :, 2].mean(axis=0),

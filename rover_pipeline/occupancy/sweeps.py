@@ -19,26 +19,23 @@ from rover_pipeline.numerics.linear import matmul
 MOVED, STILL = "columns moved to the instant by _odom", "none: as if the rig stood still"
 
 
-def lidar_poses(motion: SweepMotion, stamps: np.ndarray, instants: np.ndarray | None) -> Poses:
-    """Poses of the lidar in the world, f8 (frame, ...); NaN where they are not known.
+def sensor_poses(motion: SweepMotion, stamps: np.ndarray, instants: np.ndarray | None, mount: Mount) -> Poses:
+    """Poses of a sensor of the rig in the world, f8 (frame, ...); NaN where they are not known.
 
     Args:
         stamps: f8 (frame,), recorded times of sweeps, s.
         instants: f8 (frame,), s, on the clock of the trajectory; None = those that the stamps of the sweeps refer to.
+        mount: of the sensor on the lidar.
     """
     if instants is not None:
         states, _ = motion.trajectory.at(instants)
-        return Poses(states.rot, states.pos)
-    rot, pos = np.full((len(stamps), 3, 3), np.nan), np.full((len(stamps), 3), np.nan)
-    for i, stamp in enumerate(stamps.tolist()):
-        if (number := motion.trajectory.index(stamp)) is not None:
-            rot[i], pos[i] = motion.trajectory.states.rot[number], motion.trajectory.states.pos[number]
-    return Poses(rot, pos)
-
-
-def sensor_poses(lidar: Poses, mount: Mount) -> Poses:
-    """Poses in the world of a sensor that is mounted on the lidar, f8 (frame, ...)."""
-    return Poses(matmul(lidar.rot, mount.rotation), lidar.pos + matmul(lidar.rot, mount.translation))
+        rot, pos = states.rot, states.pos
+    else:
+        rot, pos = np.full((len(stamps), 3, 3), np.nan), np.full((len(stamps), 3), np.nan)
+        for i, stamp in enumerate(stamps.tolist()):
+            if (number := motion.trajectory.index(stamp)) is not None:
+                rot[i], pos[i] = motion.trajectory.states.rot[number], motion.trajectory.states.pos[number]
+    return Poses(matmul(rot, mount.rotation), pos + matmul(rot, mount.translation))
 
 
 def columns_in(frames: Poses, motion: SweepMotion, numbers: Iterable[int | None], count: int) -> Iterator[Poses | None]:

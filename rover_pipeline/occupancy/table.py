@@ -14,7 +14,7 @@ _FILES = {
     "radar": "radar/meta.json?",
 }
 _SWEEP = {"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"}
-_IMU = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
+_IMU = {"imu": ("imu/ts?", "imu/acc?", "imu/valid?")}
 #: Where the lidars beside the main one are.
 _OTHERS = {"lidars": "_odom/lidars.json?"}
 #: Which sweep a frame is given, the one that is under way, by the instant of a sweep that its time stamp refers to.

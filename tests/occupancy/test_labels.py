@@ -120,8 +120,8 @@ def labels(ride: Ride, sweep: int, end: float, ts: float | None = None, **option
     chosen = OccupancyOptions.model_validate({"bev_z": HEIGHTS, **options})
     odometry = ride.odometry if chosen.motion else None
     result = occupancy(
-        rng,
         np.array([end]),
+        rng=rng,
         **frames,
         flat=True,
         options=chosen,
@@ -203,7 +203,7 @@ def test_a_world_at_rest_has_the_same_cells_whatever_the_motion_within_the_sweep
             "lidar": {"ts_reference": reference},
         })  # fmt: skip
         given = known(states, ts) if motion else None
-        result = occupancy(rng, ts[2:3], flat=True, options=options, metadata=metadata, odometry=given)
+        result = occupancy(ts[2:3], rng=rng, flat=True, options=options, metadata=metadata, odometry=given)
         found.append(result["occupancy"][0].astype(bool))
     assert (found[0] == wanted).all()
     assert overlap(found[1], wanted) < 0.7

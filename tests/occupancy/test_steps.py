@@ -420,9 +420,11 @@ def test_up_is_measured_at_the_times_of_the_clocks_and_not_at_those_of_arrival()
         flat=True,
         options=OccupancyOptions(level=True, origin="lidar"),
         odometry=odometry,
-        imu_ts=samples + rng.exponential(0.0003, 3900).clip(0, 0.005),
-        imu_acc=9.81 * turned.inv().apply(up),
-        imu_valid=np.ones(3900, "u1"),
+        imu={
+            "ts": samples + rng.exponential(0.0003, 3900).clip(0, 0.005),
+            "acc": 9.81 * turned.inv().apply(up),
+            "valid": np.ones(3900, "u1"),
+        },
     )
     assert found.measured["up_from"] == "imu"
     assert np.degrees(np.linalg.norm(np.cross(found.measured["up"], up))) < 0.06
