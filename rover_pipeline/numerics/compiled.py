@@ -17,8 +17,8 @@ import pickle
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -47,12 +47,27 @@ _LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
 _ABOUT_S = {"simulate": 40, "odometry": 15, "radar": 10, "mapping": 5}
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, fastmath: bool | set[str] = False) -> F:
     """`function` compiled at its first call.
 
     Without fast-math: results must be the same bytes in any thread.
     """
-    return _compile(function, fastmath=False)
+    # Numba looks for its cache folder when it makes a kernel.
+    settings: Any = numba.config
+    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+    folder = cache_folder(Path(sys.modules[function.__module__].__file__ or ""))
+    _tend(folder)
+    settings.CACHE_DIR = str(folder)
+    if _UserFolder is not object:
+        settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{SharedLocator.__name__}"
+    try:
+        # No kernel is called by way of a pointer, which would take one more function around it.
+        flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
+        kernel: Any = numba.njit(nogil=True, **flags)(function)
+        kernel._cache = _Cache(function)
+    finally:
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
+    return cast(F, kernel)
 
 
 def compiled_with_fma(function: F) -> F:
@@ -61,7 +76,7 @@ def compiled_with_fma(function: F) -> F:
     Contraction rounds once where two operations round twice. It does not reorder sums, so results are still the same
     bytes in any thread; they differ between processors with and without such an instruction.
     """
-    return _compile(function, fastmath={"contract"})
+    return compiled(function, fastmath={"contract"})
 
 
 def inlined(function: F) -> F:
@@ -152,15 +167,6 @@ class CompilationNotice(event.Listener):  # type: ignore[misc, unused-ignore]
 event.register("numba:compile", CompilationNotice())
 
 
-def _compile(function: F, fastmath: bool | set[str]) -> F:
-    with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
-        # No kernel is called by way of a pointer, which would take one more function around it.
-        flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
-        kernel: Any = numba.njit(nogil=True, **flags)(function)
-        kernel._cache = _Cache(function)
-        return cast(F, kernel)
-
-
 def compile_for(kernel: Any, signature: Sequence[Any]) -> None:
     """Compile a kernel for arguments of some types before it is called, or load it from the cache.
 
@@ -209,36 +215,15 @@ def _described(kind: Any) -> Any:
     return str(types.unliteral(kind))
 
 
-@contextmanager
-def _cache_in(folder: Path) -> Iterator[None]:
-    """Numba's cache folder, for the kernels that are declared in this block: it looks when it makes a kernel."""
-    settings: Any = numba.config
-    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+@functools.cache
+def _tend(folder: Path) -> None:
+    """Date a cache, or, where there is none yet, remove unused ones of other states of the same room. A process that
+    still uses one compiles again."""
     if folder.exists():
-        _mark_as_used(folder)
-    else:
-        _remove_unused(folder)
-    settings.CACHE_DIR = str(folder)
-    if _UserFolder is not object:
-        settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{SharedLocator.__name__}"
-    try:
-        yield
-    finally:
-        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
-
-
-@functools.cache
-def _mark_as_used(folder: Path) -> None:
-    """Date a cache, which another user may own."""
-    with suppress(OSError):
-        os.utime(folder)
-
-
-@functools.cache
-def _remove_unused(folder: Path) -> None:
-    """Remove caches of other states of the same room. A process that still uses one compiles again."""
-    room = folder.name.rpartition("-")[0]
-    for other in folder.parent.glob(f"{room}-*"):
+        with suppress(OSError):  # another user may own it
+            os.utime(folder)
+        return
+    for other in folder.parent.glob(f"{folder.name.rpartition('-')[0]}-*"):
         with suppress(OSError):
             if time.time() - other.stat().st_mtime > _KEPT_S:
                 shutil.rmtree(other, ignore_errors=True)
