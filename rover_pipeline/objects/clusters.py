@@ -76,23 +76,11 @@ class Look(NamedTuple):
     poses: Poses
 
 
-def votes(points: np.ndarray, looks: list[Look], view: View) -> np.ndarray:
-    """How often each place was seen to be free, and how often a surface was seen there.
-
-    Args:
-        points: f8 (N, 3), m, in the world.
-
-    Returns:
-        u2 (N, 2).
-    """
+def labels(points: np.ndarray, looks: list[Look], view: View) -> np.ndarray:
+    """STANDING, UNKNOWN or MOVING for each point, f8 (N, 3), m, in the world: u1 (N,)."""
     counts = np.zeros((len(points), 2), "u2")
     for look in looks:
         _vote(points, look.rng, look.poses.rot, look.poses.pos, view.first, view.beam, counts)
-    return counts
-
-
-def labels(counts: np.ndarray) -> np.ndarray:
-    """STANDING, UNKNOWN or MOVING for each point, u1 (N,), from its votes, (N, 2)."""
     free, same = counts.astype("i4").T
     return np.where(free > 2 * same, MOVING, np.where(same >= np.maximum(1, free), STANDING, UNKNOWN)).astype("u1")
 
@@ -107,7 +95,7 @@ def _vote(
     beam_of: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """Adds what one sweep says about places.
+    """Adds what one sweep says about places: whether each was seen to be free, or a surface was seen there, (N, 2).
 
     A window with a return at the distance of the point shows a surface there. One that has at least as many returns as
     one of its rows has pixels, the nearest of them behind the point, shows that the place is free. Any other one, such
@@ -201,11 +189,7 @@ class Clusters(NamedTuple):
 
     @staticmethod
     def joined(parts: list[Clusters]) -> Clusters:
-        return Clusters(*(np.concatenate(arrays) for arrays in zip(*(parts or [Clusters.none()]), strict=True)))
-
-    @staticmethod
-    def taken(parts: list[Clusters]) -> Clusters:
-        """The same, of a list that is emptied meanwhile: hardly more than the result is held at any time."""
+        """All clusters of a list, which is emptied meanwhile: hardly more than the result is held at any time."""
         columns = [list(arrays) for arrays in zip(*(parts or [Clusters.none()]), strict=True)]
         parts.clear()
         joined = []

@@ -28,7 +28,6 @@ from rover_pipeline.objects.clusters import (
     moving_clusters,
     still_clusters,
     thinned,
-    votes,
 )
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
@@ -152,7 +151,7 @@ class Detector:
             above = (height >= options.min_height) & (height <= options.max_height)
             stamp = self.motion.trajectory.ts[number]
             others = [look for look in looks if _MIN_SPAN_S <= abs(stamp - look.time) <= look.span]
-            found = labels(votes(xyz[above], others, view))
+            found = labels(xyz[above], others, view)
             points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found, ends[above])
             pos = self.motion.trajectory.states.pos[number]
             moving.append(moving_clusters(points, number, pos, view.step, options.min_points))

@@ -91,12 +91,12 @@ def objects(
         assumed = mount_notes("radar", rig=options.rig, recorded=config)
         instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
-    moving = Clusters.taken(moves)
+    moving = Clusters.joined(moves)
     count = len(moving.time)
     step = 2 * np.pi / lidar.columns
     bodies = _moving(moving, stamps, echoes, options, step)
     del moving
-    standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
+    standing = _standing(Clusters.joined(stands), stamps, options) if options.still else []
     everything, written = [*bodies, *standing], 0
     for channels in _boxes(everything, motion, level, usable, ranges, options.max_objects):
         written += int(channels["count"].sum())

@@ -26,12 +26,10 @@ from rover_pipeline.objects.tuning import TUNING, TYPICAL
 # follow every error of a position (Schubert, Richter and Wanielik, Comparison and evaluation of advanced motion models
 # for vehicle tracking, 2008: CV and CTRV).
 #
-# States are f8 (N, S) and begin with x and y, m. Both models have the same methods:
-#
-# - `predicted(state, dt)`: the states after times, f8 (N,), s, and their derivatives by the states, f8 (N, S, S). -
-# `information(state, dt)`: inverse covariance of what the motion adds to the predicted states, f8 (N, S, S). -
-# `prior()`: inverse variances of the first state, f8 (S,). - `in_plane(state)`: x, y and their velocities, f8 (N, 4),
-# and their derivatives by the states, f8 (N, 4, S).
+# States are f8 (N, S) and begin with x and y, m. Both models have the same methods: `predicted(state, dt)`, the states
+# after times, f8 (N,), s, and their derivatives by the states, f8 (N, S, S); `information(state, dt)`, the inverse
+# covariance of what the motion adds to these, f8 (N, S, S); `prior()`, inverse variances of the first state, f8 (S,);
+# `in_plane(state)`, x, y and their velocities, f8 (N, 4), and their derivatives by the states, f8 (N, 4, S).
 
 _CAR = TYPICAL["car"].speed
 #: Priors of a body, standard deviations: a place anywhere in range, m; any heading, rad; a component of the velocities
