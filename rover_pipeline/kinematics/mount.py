@@ -101,19 +101,12 @@ def mount_entry(mount: Mount) -> dict[str, object]:
     return {**pose, "time_offset": mount.time_offset}
 
 
-def mount_of_entry(entry: Any, where: str) -> Mount:
-    """The mount of `mount_entry`.
-
-    Args:
-        where: the entry is, for messages.
-
-    Raises:
-        FormatError: it is no rigid pose.
-    """
+def mount_of_entry(entry: Any, name: str) -> Mount:
+    """The mount of `mount_entry`, of a lidar in `lidars.json` of `_odom`. Raises FormatError: it is no rigid pose."""
     try:
         options = MountOptions.model_validate(entry)
     except ValidationError as error:
-        raise FormatError(f"{where}: {explain(error)}; make it again") from error
+        raise FormatError(f"_odom/lidars.json: {name}: {explain(error)}; make it again") from error
     return _mount(options, "config.yaml")
 
 

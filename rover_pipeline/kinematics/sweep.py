@@ -13,7 +13,6 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import odometry_clock
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -22,7 +21,7 @@ from rover_pipeline.numerics.linear import matmul
 #: Parts of a revolution, some two milliseconds, in which the lidar moves along a straight line. A rig turns by a few
 #: milliradians in that time, so that a straight line between rotation matrices is wrong by 1e-6. An interpolation of
 #: the trajectory at every column would be slow. Tuned: by hand.
-PARTS = 64
+_PARTS = 64
 #: Periods of the lidar above which the time between two states is a gap. When one sweep is missing, the motion of a
 #: walker in between cannot be known. Tuned: by hand.
 MAX_GAP_PERIODS = 1.5
@@ -35,16 +34,13 @@ class SweepMotion:
         trajectory: of the lidar, with one state for each sweep.
         begin: time from a sweep's time stamp to column 0, seconds; a sensor with an azimuth window need not have it.
         period: of a revolution, seconds.
-        parts: number of parts of a revolution, at whose ends the trajectory is evaluated.
         interval: between sweeps, seconds, where that is not the period: points can all be of one instant.
     """
 
-    def __init__(
-        self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS, *, interval: float | None = None
-    ) -> None:
+    def __init__(self, trajectory: Trajectory, begin: float, period: float, *, interval: float | None = None) -> None:
         self.trajectory, self.begin, self.period = trajectory, begin, period
         self.interval = interval or period
-        self._delays = begin + period * np.arange(parts + 1) / parts
+        self._delays = begin + period * np.arange(_PARTS + 1) / _PARTS
         self._block: tuple[int, Poses] | None = None
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:
@@ -52,17 +48,6 @@ class SweepMotion:
         motion = copy(self)
         motion.trajectory, motion._block = self.trajectory.rotated(rotation), None
         return motion
-
-    def beside(self, ts: np.ndarray, mount: Mount, begin: float, duration: float, period: float) -> SweepMotion:
-        """The motion of another lidar of the rig.
-
-        Args:
-            ts: f8 (frame,), time stamps of its sweeps, s; mount: its pose in this lidar's frame.
-            begin, duration, period: of its sweeps, s; see `LidarReader`.
-        """
-        states, known = self.trajectory.at(ts, mount)
-        trajectory = Trajectory(ts, states, known, max_gap=MAX_GAP_PERIODS * period)
-        return SweepMotion(trajectory, begin, duration, interval=period)
 
     def column_times(self, count: int) -> np.ndarray:
         """When each of `count` columns is taken, f8 (column,), s after the sweep's time stamp."""
@@ -123,16 +108,10 @@ class SweepMotion:
         return Poses(rot, pos)
 
 
-def odometry_motion(
-    odometry: Mapping[str, np.ndarray], times: TimesSection, begin: float, period: float, interval: float | None = None
-) -> SweepMotion:
-    """The lidar's motion through the states of `_odom` at times without jitter. A missing sweep is a gap.
+def odometry_trajectory(odometry: Mapping[str, np.ndarray], times: TimesSection, interval: float) -> Trajectory:
+    """The lidar's trajectory through the states of `_odom` at times without jitter. A missing sweep is a gap.
 
     Args:
-        odometry: the channels of `_odom`.
-        begin, period: as for `SweepMotion`, seconds.
-        interval: between sweeps, seconds, where that is not their length: points can all be of one instant.
+        odometry: the channels of `_odom`; interval: between sweeps, seconds.
     """
-    ts = odometry_clock(odometry, times)
-    trajectory = Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * (interval or period))
-    return SweepMotion(trajectory, begin, period, interval=interval)
+    return Trajectory.of(odometry, odometry_clock(odometry, times), max_gap=MAX_GAP_PERIODS * interval)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.step import MAIN, Inspection
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.kinematics.sweep import SweepMotion, odometry_trajectory
 from rover_pipeline.lidar.geometry import projection
 from rover_pipeline.lidar.options import PointsOptions
 from rover_pipeline.lidar.ranges import CLIPPED
@@ -142,8 +141,8 @@ def _motion(
         mend = f"state its pose, `rig.{name}` in config.yaml, or set lidar.points.compensate to false"
         raise ValueError(f"_odom is of another lidar and does not say where {name} is; {mend}")
     interval = float(np.median(np.diff(stamps))) if len(stamps) > 1 else lidar.period
-    mount, times = mount_of_entry(entry, f"_odom/lidars.json: {name}"), clock("lidar", recorded_ts, options.times).best
-    motion = odometry_motion(odometry, options.times, 0.0, interval).beside(times, mount, *lidar.span, lidar.period)
+    main_lidar = odometry_trajectory(odometry, options.times, interval)
+    motion = lidar.motion_beside(main_lidar, mount_of_entry(entry, name), recorded_ts, options.times)
     numbers = np.searchsorted(recorded_ts, ts).tolist()
     return motion, [number if motion.trajectory.valid[number] else None for number in numbers]
 

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS, SweepMotion, odometry_trajectory
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sectors, sensor_info, stagger, sweep_span
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import PointsSidecar, is_points, read_points
@@ -91,7 +94,18 @@ class LidarReader(ABC):
 
     def motion(self, odometry: Mapping[str, np.ndarray], times: TimesSection) -> SweepMotion:
         """Where the lidar is at the columns of its sweeps, by the channels of `_odom`."""
-        return odometry_motion(odometry, times, self.begin, self.duration, self.period)
+        trajectory = odometry_trajectory(odometry, times, self.period or self.duration)
+        return SweepMotion(trajectory, self.begin, self.duration, interval=self.period)
+
+    def motion_beside(self, main: Trajectory, mount: Mount, ts: np.ndarray, times: TimesSection) -> SweepMotion:
+        """The same of a lidar that is mounted on another one, whose trajectory is known.
+
+        Args:
+            ts: f8 (frame,), recorded times of its sweeps, s.
+        """
+        stamps = clock("lidar", ts, times).best
+        trajectory = Trajectory(stamps, *main.at(stamps, mount), max_gap=MAX_GAP_PERIODS * self.period)
+        return SweepMotion(trajectory, self.begin, self.duration, interval=self.period)
 
 
 @functools.lru_cache(maxsize=8)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
-from rover_pipeline.clocks.clock import clock
 from rover_pipeline.draw.map_view import map_picture
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
@@ -135,13 +134,13 @@ class _MapBuilder:
 
     def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
         """The same of another lidar, which is where an entry of `lidars.json` says."""
-        other, mount = self.recording.others[name], mount_of_entry(entry, f"_odom/lidars.json: {name}")
+        other, mount = self.recording.others[name], mount_of_entry(entry, name)
         metadata = other.texts["metadata"]
         lidar = lidar_reader(metadata, self.options.lidar.ts_reference)
-        ts = clock("lidar", other.ts, self.options.times).best
-        motion = self.motion.beside(ts, mount, *lidar.span, lidar.period)
+        motion = lidar.motion_beside(self.motion.trajectory, mount, other.ts, self.options.times)
         numbers = np.flatnonzero(motion.trajectory.valid & (other.valid != 0))[:: self.options.every]
-        here, main = motion.trajectory.states.pos[numbers, 2], self.motion.trajectory.at(ts[numbers])[0].pos[:, 2]
+        main = self.motion.trajectory.at(motion.trajectory.ts[numbers])[0].pos[:, 2]
+        here = motion.trajectory.states.pos[numbers, 2]
         above = float(np.mean(here - main)) if len(numbers) else 0.0
         floor = self.floor._replace(height=self.floor.height + above)
         return replace(self, recording=other, metadata=metadata, motion=motion, numbers=numbers, floor=floor)

@@ -96,7 +96,7 @@ def occupancy(
         when, known = lidar_ts if instants is None else instants, others or {}
         for name, entry in parse_json(lidars, "lidars.json").items() if lidars and known else ():
             if name in known:
-                place = mount_of_entry(entry, f"_odom/lidars.json: {name}")
+                place = mount_of_entry(entry, name)
                 beside.append(_cells_beside(known[name], place, motion, grids, when, polar, mount, options))
     cells, valid = np.zeros((frames, *polar.grid.shape), "u1"), np.zeros(frames, bool)
     for i, (lidar, *further) in enumerate(zip(itertools.islice(columns, frames), *beside, strict=True)):
@@ -128,9 +128,8 @@ def _cells_beside(
         origin: pose in the main lidar's frame of what the cells are around.
     """
     reader, numbers = lidar_reader(other["metadata"], options.lidar.ts_reference), other["sample"]
-    ts = clock("lidar", other["ts"], options.times).best
-    beside = motion.beside(ts, place, *reader.span, reader.period)
-    usable = near_sweep(when, ts[numbers] + place.time_offset, reader.span, options.tolerance)
+    beside = reader.motion_beside(motion.trajectory, place, other["ts"], options.times)
+    usable = near_sweep(when, beside.trajectory.ts[numbers] + place.time_offset, reader.span, options.tolerance)
     usable &= (other["valid"] != 0) & beside.trajectory.valid[numbers]
     sweeps = [number if known else None for number, known in zip(numbers.tolist(), usable, strict=True)]
     for i, columns in enumerate(columns_in(grids, beside, sweeps, reader.columns)):

@@ -86,4 +86,4 @@ def test_the_doubt_about_the_named_radar_is_told_where_its_pose_is_used(
 @pytest.mark.parametrize("entry", [5, {"translation": [1]}, {"rotation": np.diag([9, 1, 1]).tolist()}])
 def test_an_entry_of_another_lidar_that_is_no_pose_is_an_error_that_names_it(entry: Any) -> None:
     with pytest.raises(FormatError, match=r"lidars\.json: rear: "):
-        mount_of_entry(entry, "lidars.json: rear")
+        mount_of_entry(entry, "rear")
