@@ -23,7 +23,7 @@ def up_of_gravity(
     Returns:
         None when the mean is less than half of gravity or more than one and a half times as large.
     """
-    if not len(acc) or seconds <= 0:
+    if seconds <= 0:
         return None
     mean = np.einsum("nij,nj->i", rot, acc) / len(acc)
     size = np.linalg.norm(mean, axis=0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,8 @@ def listing(cache: Path) -> str:
         name = ".".join([*folder, stem]).rpartition(".")
         if folder[0] in rooms and (folder[0] != "simulate" or name[2] in OF_SIMULATE):
             rooms[folder[0]] += [[f"{name[0]}:{name[2]}", signature] for signature in listed(path)]
-    return "{\n" + ",\n".join(_lines(rooms)) + "\n}\n"
-
-
-def _lines(rooms: dict[str, list[Any]]) -> Iterator[str]:
-    for room, kernels in rooms.items():
-        yield f'"{room}": [\n  ' + ",\n  ".join(map(json.dumps, kernels)) + "\n]"
+    lines = (f'"{room}": [\n  ' + ",\n  ".join(map(json.dumps, kernels)) + "\n]" for room, kernels in rooms.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main(arguments: Sequence[str]) -> None:
