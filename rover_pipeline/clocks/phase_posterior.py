@@ -18,6 +18,7 @@ from scipy import ndimage
 
 from rover_pipeline.clocks.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.robust import HUBER
 
 # The rate of a sensor: its typical period, and where it changes.
 
@@ -26,9 +27,6 @@ RANDOM_SDS = 3.0
 #: Maximum difference of the rates of two clocks, or of one at two times: a larger one hides restarts.
 #: Noise: data sheets of crystals, which keep within 100 ppm.
 DRIFT = 1e-4
-#: Residuals, in median absolute deviations, beyond which an arrival has less weight: 1.345 standard deviations.
-#: Noise: normal distribution, 95 % efficiency (P. Huber, Robust Statistics, 1981).
-_HUBER = 2.0
 #: Number of times that the line is fitted. Schedule.
 _FITS = 10
 
@@ -128,7 +126,7 @@ def _line(number: np.ndarray, since: np.ndarray) -> tuple[float, float, float]:
         rate = (weight * (number - middle) * (since - mean)).sum() / (weight * (number - middle) ** 2).sum()
         first = mean - rate * middle
         size = np.abs(since - first - rate * number)
-        limit = _HUBER * np.median(size) + 1e-9
+        limit = HUBER * np.median(size) + 1e-9
         weight = limit / np.maximum(size, limit)
     return float(rate), float(first), float(limit)
 
