@@ -13,7 +13,7 @@ import numpy as np
 from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.format.texts import parse_json
-from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
+from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_of_entry, mount_warnings
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
@@ -214,7 +214,11 @@ def _up(
     odometry: Mapping[str, np.ndarray],
     imu: Mapping[str, np.ndarray] | None,
 ) -> tuple[np.ndarray, str]:
-    """The direction of up in the world frame, and where it comes from."""
+    """The direction of up in the world frame, f8 (3,), and where it comes from.
+
+    The mean of what an accelerometer measures over some time is gravity plus the mean acceleration, which is the change
+    of velocity by the time. It is not used when it is less than half of gravity or more than one and a half times it.
+    """
     first = np.array([0.0, 0.0, 1.0]), "first pose"
     if imu is None or not len(imu["ts"]):
         return first
@@ -225,11 +229,11 @@ def _up(
     usable &= np.isfinite(imu["acc"]).all(axis=1) & (imu["valid"] > 0)
     if not usable.any():
         return first
-    up = up_of_gravity(
-        imu["acc"][usable].astype("f8"),
-        there.rot[usable],
-        states.vel[-1] - states.vel[0],
-        float(ts[-1] - ts[0]),
-        states.rot[:, :, 2].mean(axis=0),
-    )
-    return first if up is None else (up, "imu")
+    acc, seconds = imu["acc"][usable].astype("f8"), float(ts[-1] - ts[0])
+    mean = np.einsum("nij,nj->i", there.rot[usable], acc) / len(acc)
+    if seconds <= 0 or not 0.5 < np.linalg.norm(mean, axis=0) / 9.81 < 1.5:
+        return first
+    # Some devices report the specific force, which points up at rest, others gravity, which points down.
+    sign = np.sign(matmul(mean, states.rot[:, :, 2].mean(axis=0))) or 1.0
+    up = sign * mean - (states.vel[-1] - states.vel[0]) / seconds
+    return np.asarray(up / np.linalg.norm(up, axis=0)), "imu"
