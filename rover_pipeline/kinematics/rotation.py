@@ -137,3 +137,16 @@ def skew(vector: np.ndarray) -> np.ndarray:
     x, y, z = np.moveaxis(np.asarray(vector), -1, 0)
     zero = np.zeros_like(x)
     return np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(*x.shape, 3, 3)
+
+
+def remove_tilt(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Level-from-sensor rotations, f8 (N, 3, 3): a level frame has the sensor's heading, and its z is up.
+
+    Args:
+        rotation: f8 (N, 3, 3), world-from-sensor.
+        up: f8 (3,), in the world.
+    """
+    z = np.einsum("nji,j->ni", rotation, up)
+    x = np.array([1.0, 0.0, 0.0]) - z * z[:, :1]
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return np.stack([x, np.cross(z, x), z], axis=1)

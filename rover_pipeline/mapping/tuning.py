@@ -39,7 +39,7 @@ class Tuning:
     min_ratio: float = 2.0
     min_cells: int = 100
 
-    # --- Removal of what moves (`removal`) ---
+    # --- Removal of what moves (`mirrors`) ---
     #: What boxes are larger than they say, m, on each side and above: they end at the outermost returns that were seen.
     margin_m: float = 0.15
     #: Lowest part of a box that is kept, m: the ground below a body.

@@ -274,7 +274,7 @@ class Points(NamedTuple):
         xyz: f8 (N, 3), m, in a world whose z is up.
         time: f8 (N,), s, when each was measured.
         ground: f8 (N,), z of the ground below, m.
-        label: u1 (N,), of module `evidence`.
+        label: u1 (N,), STANDING, UNKNOWN or MOVING.
         open: bool (N,), whether there is something nearer beside it in the sweep, which may hide what it belongs to.
     """
 

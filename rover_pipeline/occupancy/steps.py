@@ -13,8 +13,8 @@ import numpy as np
 from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.format.texts import parse_json
-from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_of_entry, mount_warnings
+from rover_pipeline.kinematics.rotation import remove_tilt
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion

@@ -12,8 +12,8 @@ import numpy as np
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount, mount_entry
+from rover_pipeline.kinematics.rotation import remove_tilt
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
