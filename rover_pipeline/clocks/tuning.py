@@ -13,7 +13,7 @@ class Tuning:
     tests.campaign clocks`.
     """
 
-    # --- The rate (`sampling_rate`) ---
+    # --- The rate (`phase_posterior`) ---
     #: Median absolute deviation of the intervals, over their median, above which they have no rate.
     irregular: float = 0.35
     #: Samples of a window in which a rate is estimated, against rates that follow the jitter.
@@ -38,7 +38,7 @@ class Tuning:
     #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase.
     uniform: float = 0.01
 
-    # --- Segments and the numbers of their samples (`segments`, `sequence_numbers`) ---
+    # --- Segments and the numbers of their samples (`segments`) ---
     #: Bins of a phase in the maximum error of a time: coarse ones add their own error.
     bins_in_error: int = 8
     #: Fraction of the maximum error by which a phase may be uncertain, against wrong times.
@@ -51,7 +51,7 @@ class Tuning:
     #: numbers, against a few that fit a clock at random.
     min_arrivals: int = 8
 
-    # --- The model of a clock and its errors (`lower_envelope`, `clock_model`, `error_bounds`, `latency`) ---
+    # --- The model of a clock and its errors (`clock_model`, `segments`, `sampling_times`) ---
     #: An arrival this many median absolute deviations before the median is a fault of the host's clock, and would pull
     #: the line down.
     early_outlier: float = 8.0

@@ -101,7 +101,8 @@ def build(
     others = {} if boxes else parse_json(lidars, "lidars.json")
     builders = [builder, *(builder.beside(name, others[name]) for name in recording.others if name in others)]
     size = options.every * max(1, min(_SWEEPS, _FRAMES // options.every))
-    ranges = [[(start, min(start + size, each.count)) for start in range(0, each.count, size)] for each in builders]
+    counts = [each.recording.count for each in builders]
+    ranges = [[(start, min(start + size, count)) for start in range(0, count, size)] for count in counts]
     parts = (recording.map(each, part, held=_HELD) for each, part in zip(builders, ranges, strict=True))
     return _files(builders, itertools.chain.from_iterable(parts))
 
@@ -126,11 +127,6 @@ class _MapBuilder:
     extent: Extent
     numbers: np.ndarray
     boxes: Boxes | None
-
-    @property
-    def count(self) -> int:
-        """Number of sweeps that there are."""
-        return self.recording.count
 
     def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
         """The same of another lidar, which is where an entry of `lidars.json` says."""
