@@ -42,7 +42,7 @@ ALL: dict[str, int] = {
     "(top)": 2,
     "calibrate": 23,
     "camera": 4,
-    "clocks": 4,
+    "clocks": 3,
     "datasets": 1,
     "draw": 27,
     "engine": 22,
