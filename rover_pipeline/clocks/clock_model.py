@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, diags_array, vstack
+from scipy.sparse import csr_array, vstack
 
 from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.phase_posterior import DRIFT
@@ -38,14 +38,15 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
     # Only the corners of the convex hull of a block's arrivals can limit a line.
     parts = (start + np.flatnonzero(used[start:stop]) for start, stop in itertools.pairwise(edges))
     corners = np.concatenate([part[_lower_hull(number[part], latency[part])] for part in parts])
-    block, row = block[corners], np.tile(np.arange(len(corners)), 2)
-    weights = np.concatenate([1 - fraction[corners], fraction[corners]])
-    shape = len(corners), len(knots)
-    limits, bounds = [csr_array((weights, (row, np.concatenate([block, block + 1]))), shape)], [latency[corners]]
+    block = block[corners]
+    weights = np.stack([1 - fraction[corners], fraction[corners]], 1)
+    columns = np.stack([block, block + 1], 1)
+    limits, bounds = [_rows(weights, columns, len(knots))], [latency[corners]]
     if len(knots) > 2 and np.isfinite(bend):
-        change = diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(len(knots) - 2, len(knots))).tocsr()
+        columns = np.arange(len(knots) - 2)[:, None] + [0, 1, 2]
+        change = _rows(np.tile([1.0, -2.0, 1.0], (len(columns), 1)), columns, len(knots))
         limits += [change, -change]
-        bounds += [np.full(2 * change.shape[0], bend * (knots[1] - knots[0]))]
+        bounds += [np.full(2 * len(columns), bend * (knots[1] - knots[0]))]
     solution = linprog(-gain, vstack(limits), np.concatenate(bounds) / unit, bounds=(None, None), method="highs")
     if not solution.success:
         raise ValueError(f"no line fits below the arrivals: {solution.message}")
@@ -58,6 +59,12 @@ def _not_early(latency: np.ndarray) -> np.ndarray:
         return np.ones(len(latency), bool)
     median = np.median(latency)
     return np.asarray(latency >= median - max(TUNING.early_outlier * np.median(np.abs(latency - median)), 1e-6))
+
+
+def _rows(values: np.ndarray, columns: np.ndarray, width: int) -> csr_array:
+    """The sparse matrix (row, width) with these values at these columns, both (row, n)."""
+    row = np.repeat(np.arange(len(values)), values.shape[1])
+    return csr_array((values.ravel(), (row, columns.ravel())), (len(values), width))
 
 
 def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:
