@@ -125,7 +125,7 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
 
 
 def frozen(rates: np.ndarray, period: float) -> np.ndarray:
-    """Samples of a sensor that has repeated the one before for long, bool (N,), of rates f8 (N, 3) every `period` s."""
+    """Samples of a sensor that has repeated the one before for long, bool (N,), of rates (N, A) every `period` s."""
     repeated = np.concatenate([[False], (np.diff(rates, axis=0) == 0).all(axis=1)])
     return _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
 

@@ -13,7 +13,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
-from rover_pipeline.imu.saturation import at_limit
+from rover_pipeline.imu.saturation import at_limit, damaged, unit_of
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 
@@ -23,14 +23,29 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
 
     Yields:
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
-        biases are from. Samples that are not finite, or at the limit of the sensor's range, are not valid.
+        biases are from. Samples that are not finite, that a frozen sensor repeats, that are larger than any IMU
+        measures, or at the limit of the sensor's range, are not valid.
     """
     acc, avel = (recording.read(name, 0, recording.count) for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
-    trusted = recording.valid != 0
+    trusted, warnings = recording.valid != 0, []
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else 0.01  # s; the recording is too short to show it
+    factor, unit = unit_of(np.where(trusted[:, None], acc, np.nan))
+    if unit == "g":
+        acc = (acc * factor).astype("f4")
+        warnings.append("imu: acc is in g, as the size of gravity shows; it is written in m/s2, as meta.json says")
+    known = np.full(len(acc), np.isfinite(factor))
+    if not known.all():
+        warnings.append(f"imu: acc: {unit}: no sample is valid")
+    if (bad := trusted & damaged(acc, avel, period)).any():
+        trusted &= ~bad
+        known &= ~bad
+        warnings.append(
+            f"imu: {bad.sum()} samples are larger than any IMU measures, or a frozen sensor repeats them; the first is "
+            f"{np.argmax(bad)}"
+        )
     result = orient(times.best, acc, avel, period, options, trusted)
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
@@ -41,7 +56,6 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
         "acc_bias_from": "rest" if result.stationary and options.acc_bias_sigma else "none",
         "acc_bias_m_s2": result.acc_bias.round(5).tolist(),
     }
-    warnings = []
     if not result.stationary:
         warnings.append(
             "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain "
@@ -60,7 +74,6 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
         )
     if gaps := result.gaps:
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
-    known = np.ones(len(acc), bool)
     for name, values, unit in (("acc", acc, "m/s2"), ("avel", avel, "rad/s")):
         known &= np.isfinite(values).all(axis=1)
         if (limited := at_limit(np.where(trusted[:, None], values, np.nan))).any():

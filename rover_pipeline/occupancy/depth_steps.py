@@ -229,6 +229,7 @@ def _project(
             if not (-0.5 <= u < width - 0.5 and -0.5 <= v < height - 0.5):
                 continue
             column_out, row_out = int(u + 0.5), int(v + 0.5)
-            mm = min(int(depth * 1000 + 0.5), 65535)  # the largest value of u2
-            if out[row_out, column_out] == 0 or mm < out[row_out, column_out]:
+            mm = int(depth * 1000 + 0.5)
+            # What is farther than u2 holds has no depth, as a pixel without a return.
+            if mm < CLIPPED and (out[row_out, column_out] == 0 or mm < out[row_out, column_out]):
                 out[row_out, column_out] = mm

@@ -86,7 +86,7 @@ STEPS = (
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=7,
+        version=8,
         sections=("depth", "camera.lens", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "camera")},
         options=DepthOptions,

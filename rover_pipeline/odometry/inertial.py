@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
 from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
+from rover_pipeline.imu.saturation import MAX_RATE, unit_of
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -26,11 +26,6 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
-#: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
-#: Noise: data sheets of MEMS gyroscopes, whose full scale is 4,000 degrees a second at most (ISM330DHCX).
-_MAX_RATE = np.radians(4000.0)
-#: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
-_GRAVITY_RATIO = 1.6
 #: What the user reads where the lidar may see a mirrored world.
 _REVERSED = "the lidar's columns or beams may be stored in reverse, so that it sees a mirrored world"
 _NOTHING = "no pose is trusted"
@@ -75,21 +70,13 @@ class Samples(NamedTuple):
         rates = avel.astype("f8")
         with np.errstate(invalid="ignore"):
             # The unit is not known yet, and degrees per second are the larger one.
-            rates[bad | ~(np.abs(rates) <= np.degrees(_MAX_RATE)).all(axis=1)] = np.nan
+            rates[bad | ~(np.abs(rates) <= np.degrees(MAX_RATE)).all(axis=1)] = np.nan
         force, unit = np.full((len(ts), 3), np.nan), "none recorded"
         if acc is not None:
-            force, unit = _in_si(np.where(bad[:, None], np.nan, acc.astype("f8")))
+            force = np.where(bad[:, None], np.nan, acc.astype("f8"))
+            factor, unit = unit_of(force)
+            force *= factor
         return cls(times[known], rates[known], force[known], unit)
-
-
-def _in_si(acc: np.ndarray) -> tuple[np.ndarray, str]:
-    """Accelerations in m/s2, f8 (N, 3), and the unit that they were in, which the size of gravity shows."""
-    finite = np.isfinite(acc).all(axis=1)
-    size = float(np.median(np.linalg.norm(acc[finite], axis=1))) if finite.any() else 0.0
-    for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
-        if 1 / _GRAVITY_RATIO < size * factor / GRAVITY < _GRAVITY_RATIO:
-            return acc * factor, unit
-    return np.full(acc.shape, np.nan), f"its median is {size:.3g}, which is gravity neither in m/s2 nor in g"
 
 
 class Imu(NamedTuple):
@@ -165,7 +152,7 @@ def calibrated(
         notes = [f"{name}: not used for the trajectory: {found.reason}"] if found.contradicts else []
         return Imu(f"not used: {found.reason}", summary=summary, notes=notes, calibration=found)
     times, rates = found.apply(times, rates)
-    good = found.damage.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
+    good = found.damage.good & (np.abs(rates) <= MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
     gyro = Gyro(times, rates, max(_noise(times, rates, reference), noise))

@@ -236,7 +236,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=11,
+        version=12,
         sections=(
             "radar_odometry",
             "rig",

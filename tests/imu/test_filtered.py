@@ -19,7 +19,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
-from rover_pipeline.imu.saturation import at_limit
+from rover_pipeline.imu.saturation import at_limit, damaged
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
@@ -249,6 +249,44 @@ def test_samples_at_the_limit_of_the_range_are_not_valid_and_a_warning_says_so(t
     assert f"{beyond.sum()} of {len(beyond)} samples of avel" in said and "0.5 rad/s" in said
     free, _ = run_filtered(record(tmp_path / "free", data))
     assert free.valid(len(data.ts)).all()
+
+
+def test_what_no_imu_measures_is_not_valid_and_does_not_change_the_others(tmp_path: Path) -> None:
+    data = ride("indoor", 20.0)
+    clean, _ = run_filtered(record(tmp_path / "clean", data))
+    bad = np.zeros(len(data.ts), bool)
+    data.acc[700:705], data.avel[900:903] = 1e4, 1e3
+    bad[700:705] = bad[900:903] = True
+    frozen = slice(1201, 1260)
+    data.acc[frozen], data.avel[frozen] = data.acc[1200], data.avel[1200]
+    bad[frozen] = True
+    silent = slice(1500, 1560)
+    data.acc[silent], data.avel[silent] = 0.0, 0.0
+    bad[1501:1560] = True  # the first of them may have been measured
+    sensor, provenance = run_filtered(record(tmp_path / "trace", data))
+    assert (sensor.valid(len(data.ts)) == 0).tolist() == bad.tolist()
+    (said,) = (each for each in provenance["notes"] if "frozen" in each)
+    assert said.startswith(f"imu: {bad.sum()} samples") and said.endswith("the first is 700")
+    tilt, expected = (tilt_error(each.channel("quat").read(), data.truth) for each in (sensor, clean))
+    assert (tilt - expected)[~bad].max() < 4, "degrees, after gaps of 0.6 s in which it turns; 50 with these samples"
+
+
+def test_a_simulator_without_noise_that_is_at_rest_is_not_frozen() -> None:
+    acc, avel = np.tile([0.1, 0.0, 9.8], (100, 1)), np.zeros((100, 3))
+    assert not damaged(acc, avel, 0.01).any()
+    assert damaged(acc, avel + 0.2, 0.01)[1:].all() and damaged(0 * acc, avel, 0.01)[1:].all()
+
+
+@pytest.mark.parametrize("factor", [1 / 9.80665, 3.0])
+def test_accelerations_in_g_become_those_in_si_and_in_another_unit_none_is_valid(factor: float, tmp_path: Path) -> None:
+    data = ride("indoor", 8.0)
+    clean, _ = run_filtered(record(tmp_path / "clean", data))
+    sensor, provenance = run_filtered(record(tmp_path / "trace", data._replace(acc=(data.acc * factor).astype("f4"))))
+    in_g = factor < 1
+    assert sensor.valid(len(data.ts)).all() == in_g and sensor.valid(len(data.ts)).any() == in_g
+    assert ("acc is in g" in provenance["notes"][0]) == in_g or "gravity neither" in provenance["notes"][0]
+    if in_g:
+        np.testing.assert_allclose(sensor.channel("acc").read(), clean.channel("acc").read(), atol=1e-4)
 
 
 @pytest.mark.parametrize("step", [1e-9, 0.002, 0.02, 0.1])

@@ -67,6 +67,15 @@ def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Len
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_return_that_is_farther_than_the_channel_holds_has_no_depth() -> None:
+    camera, ranges = DepthCamera(STRAIGHT, 0.3), np.full((1, 1), 1000, "u2")
+    found = [
+        camera.depth(ranges, np.array([[[metres, 0, 0]]], "f4"), still(1), AT_LIDAR).max()
+        for metres in (60.0, 65.534, 65.536, 120.0)
+    ]
+    assert found == [60000, 65534, 0, 0]
+
+
 def test_returns_at_the_rim_of_a_fisheye_are_where_opencv_puts_them_and_those_beyond_it_nowhere() -> None:
     angle = np.radians([0.0, 20.0, -40.0, 55.0, -65.0, 69.0, 75.0, 85.0, 95.0, 180.0])
     points = np.stack([5 * np.cos(angle), -5 * np.sin(angle), np.zeros(len(angle))], -1)
