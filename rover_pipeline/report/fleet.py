@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -31,9 +31,8 @@ from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import CONFIG, Trace, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import FALSE_ALARM, MountEstimate, moved, prior_covariance
-from rover_pipeline.report.summary import Finding, MountSummary, SensorSummary, Severity, Summary
+from rover_pipeline.lookup import load
+from rover_pipeline.report.summary import SensorSummary, Severity, Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.table import find_step
 
@@ -130,7 +129,7 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
                 problem = f"has no report, for it cannot be written: {error}"
             rows.append(read_row(trace, name, directory, problem))
             advance(1)
-    rows = sorted(compare_mounts(rows), key=_badness)
+    rows = sorted(load("rover_pipeline.report.moved:compare_mounts")(rows), key=_badness)
     summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
     inputs = {name: fingerprint(path) for name, path in summaries.items()}
     with named_if_not_written(directory), VirtualWriter(directory) as writer:
@@ -227,29 +226,3 @@ def _default_directory(entries: Sequence[str]) -> Path:
     if len(entries) == 1 and not os.path.lexists(folder) and not any(each in entries[0] for each in "*?["):
         raise ConfigError(f"report: {folder}: no such folder")
     raise ConfigError("report: give a folder for the page with -o DIR; only one folder of traces has an obvious place")
-
-
-def compare_mounts(rows: Sequence[Row]) -> list[Row]:
-    """The rows, with a finding where a recording shows another mount of a sensor than the one that was made before."""
-    before: dict[str, tuple[str, MountEstimate]] = {}
-    found, tests = [], sum(len(row.summary.mounts) for row in rows if row.summary)
-    for row in sorted(rows, key=lambda row: (row.summary.start_s or 0.0) if row.summary else 0.0):
-        summary = row.summary
-        for each in summary.mounts if summary else ():
-            estimate = _estimate(each)
-            name, other = before.get(each.sensor, (row.name, estimate))
-            before[each.sensor] = row.name, estimate
-            if summary and (off := moved(other, estimate)).probability * tests < FALSE_ALARM:
-                text = f"has another mount than in {name}: {off}"
-                advice = "It was moved between them, or its options are others: calibrate these recordings apart."
-                new = Finding(severity="warning", place=each.sensor, text=text, advice=advice)
-                good = {"verdict": "fair", "headline": f"{each.sensor} {text}."} if summary.verdict == "good" else {}
-                summary = summary.model_copy(update={"findings": (*summary.findings, new), **good})
-        found.append(replace(row, summary=summary))
-    return found
-
-
-def _estimate(shown: MountSummary) -> MountEstimate:
-    covariance, shared = np.array(shown.covariance), np.array(shown.shared)
-    mount = Mount(np.array(shown.translation), np.array(shown.rotation), "config", shown.time_offset)
-    return MountEstimate(mount, covariance, prior_covariance(mount), shared=shared)

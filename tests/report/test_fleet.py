@@ -15,7 +15,8 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.report.fleet import Row, compare_mounts, make_report, write_fleet
+from rover_pipeline.report.fleet import Row, make_report, write_fleet
+from rover_pipeline.report.moved import compare_mounts
 from rover_pipeline.report.summary import MountSummary, Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY
 from tests.browser import Tab
