@@ -32,7 +32,11 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
     trusted, warnings = recording.valid != 0, []
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else 0.01  # s; the recording is too short to show it
-    factor, unit = unit_of(np.where(trusted[:, None], acc, np.nan))
+    # In means of a second gravity stays, and motion cancels out: some devices give accelerations without gravity.
+    shown, second = acc[trusted & np.isfinite(acc).all(axis=1)], max(1, round(1 / period))
+    if len(shown) >= 2 * second:
+        shown = shown[: len(shown) // second * second].reshape(-1, second, 3).mean(axis=1)
+    factor, unit = unit_of(shown)
     if unit == "g":
         acc = (acc * factor).astype("f4")
         warnings.append("imu: acc is in g, as the size of gravity shows; it is written in m/s2, as meta.json says")
