@@ -42,12 +42,12 @@ CAPTURES = Path(os.environ.get("ROVER_PIPELINE_DATA", Path(__file__).parents[2] 
 #: Units of the columns of the table.
 UNITS = {
     "valid": "%", "ATE": "cm", "ATE of valid": "cm", "per 10 m": "%", "turn per 10 m": "degrees", "height": "cm",
-    "length": "m", "length of INS": "m", "speed": "cm/s", "wrong and sure": "%", "NEES 1 s": "", "NEES": "",
-    "NEES 1 s with INS": "", "NEES with INS": "",
+    "length": "m", "length of INS": "m", "deviation of INS": "m", "speed": "cm/s",
+    "wrong and sure": "%", "NEES 1 s": "", "NEES": "", "NEES 1 s with INS": "", "NEES with INS": "", "NEES of way": "",
 }  # fmt: skip
 #: What becomes better when it becomes larger; of all others the opposite is true, but lengths have no better.
 LARGER_IS_BETTER = ("valid",)
-NEITHER_IS_BETTER = ("length", "length of INS")
+NEITHER_IS_BETTER = ("length", "length of INS", "deviation of INS")
 #: Time between two records of such an INS, s.
 _RECORD_S = 0.01
 #: Standard deviation of the angles of such an INS, rad, which its records do not say.
@@ -206,11 +206,11 @@ def ours(captures: Path, name: str, way: str, folder: Path) -> dict[str, float]:
 
 def figures(poses: Poses, truth: Truth) -> dict[str, float]:
     """What the truth says about poses."""
-    steps = np.diff(truth.ts)
     found = {
         "ATE": 100 * straight(poses.pos, truth.pos),
         "length": float(np.linalg.norm(np.diff(poses.pos, axis=0), axis=1).sum()),
-        "length of INS": float(((truth.speed[1:] + truth.speed[:-1]) / 2 * steps).sum()),
+        "length of INS": float(_way(truth)[-1]),
+        "deviation of INS": float(truth.vel_sigma * (truth.ts[-1] - truth.ts[0])),
         "speed": _speed_error(poses, truth),
         "height": 100 * abs(_risen(poses.pos, poses.rot) - _risen(truth.pos, truth.rot)),
     }
@@ -225,6 +225,7 @@ def figures(poses: Poses, truth: Truth) -> dict[str, float]:
     pairs = [(i, j) for i, j in zip(at.tolist(), second.tolist(), strict=True) if j < len(truth.ts) and poses.valid[j]]
     found["NEES 1 s"] = _nees(poses, truth, pairs, 0.0, both=True)
     found["NEES 1 s with INS"] = _nees(poses, truth, pairs, truth.vel_sigma, both=True)
+    found["NEES of way"] = _nees_of_way(poses, truth, pairs)
     whole = [(int(at[0]), j) for j in at[1:].tolist()] if len(at) else []
     found["NEES"] = _nees(poses, truth, whole, 0.0, both=False)
     found["NEES with INS"] = _nees(poses, truth, whole, np.sqrt(2) * truth.pos_sigma, both=False)
@@ -252,9 +253,14 @@ def _speed_error(poses: Poses, truth: Truth) -> float:
     """Root mean square difference of the speeds of 1 s, cm/s. Single steps are as short as the clock's errors."""
     span = min(10, len(truth.ts) - 1)
     took = truth.ts[span:] - truth.ts[:-span]
-    way = np.concatenate([[0.0], np.cumsum((truth.speed[1:] + truth.speed[:-1]) / 2 * np.diff(truth.ts))])
+    way = _way(truth)
     gone = np.linalg.norm(poses.pos[span:] - poses.pos[:-span], axis=1)
     return float(100 * np.sqrt(np.mean(np.square((gone - (way[span:] - way[:-span])) / took))))
+
+
+def _way(truth: Truth) -> np.ndarray:
+    """The way since the first pose by the speeds of the INS, f8 (N,), m."""
+    return np.concatenate([[0.0], np.cumsum((truth.speed[1:] + truth.speed[:-1]) / 2 * np.diff(truth.ts))])
 
 
 def _per_way(poses: Poses, truth: Truth, metres: float) -> tuple[float, float]:
@@ -292,20 +298,43 @@ def _nees(poses: Poses, truth: Truth, pairs: list[tuple[int, int]], ins: float, 
     truly, truly_turned = _motion(truth.pos, truth.rot, first, last)
     back = turned.inv()
     error = np.concatenate([back.apply(truly - moved), (back * truly_turned).as_rotvec()], 1)
-    cov = poses.cov[last].astype("f8")
-    if both:
-        cross = np.zeros((len(first), 3, 3))
-        for (i, j), sign in {(0, 1): -1, (1, 0): 1, (0, 2): 1, (2, 0): -1, (1, 2): -1, (2, 1): 1}.items():
-            cross[:, i, j] = sign * moved[:, 3 - i - j]
-        lever = np.zeros((len(first), 6, 6))
-        lever[:, :3, :3] = lever[:, 3:, 3:] = back.as_matrix()
-        lever[:, :3, 3:] = -back.as_matrix() @ cross
-        cov = cov + lever @ poses.cov[first].astype("f8") @ np.swapaxes(lever, 1, 2)
+    cov = _cov_of_motion(poses.cov, moved, back, first, last) if both else poses.cov[last].astype("f8")
     if ins:
         cov = cov + np.diag([ins**2] * 3 + [2 * _INS_ANGLE**2] * 3)
     if not np.isfinite(cov).all():
         return np.inf
     return float(np.einsum("ni,nij,nj->n", error, np.linalg.pinv(cov, hermitian=True), error).mean() / 6)
+
+
+def _nees_of_way(poses: Poses, truth: Truth, pairs: list[tuple[int, int]]) -> float:
+    """Mean normalised error squared of the ways between pairs of poses by the speed of the INS, with its deviation.
+
+    Its speed over a second is one measurement, whose errors do not become less by taking the mean of records.
+    """
+    assert poses.cov is not None
+    if not pairs:
+        return np.nan
+    first, last = np.array(pairs).T
+    moved, turned = _motion(poses.pos, poses.rot, first, last)
+    cov, gone = _cov_of_motion(poses.cov, moved, turned.inv(), first, last), np.linalg.norm(moved, axis=1)
+    along = turned.inv().apply(moved) / np.maximum(gone, 1e-9)[:, None]
+    took, way = truth.ts[last] - truth.ts[first], _way(truth)
+    variance = np.einsum("ni,nij,nj->n", along, cov[:, :3, :3], along) + (truth.vel_sigma * took) ** 2
+    return float(np.mean((gone - (way[last] - way[first])) ** 2 / variance))
+
+
+def _cov_of_motion(
+    cov: np.ndarray, moved: np.ndarray, back: Rotation, first: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+    """Covariances of motions between pairs of poses, f8 (N, 6, 6), in the frames of the second ones."""
+    cross = np.zeros((len(first), 3, 3))
+    for (i, j), sign in {(0, 1): -1, (1, 0): 1, (0, 2): 1, (2, 0): -1, (1, 2): -1, (2, 1): 1}.items():
+        cross[:, i, j] = sign * moved[:, 3 - i - j]
+    lever = np.zeros((len(first), 6, 6))
+    lever[:, :3, :3] = lever[:, 3:, 3:] = back.as_matrix()
+    lever[:, :3, 3:] = -back.as_matrix() @ cross
+    found: np.ndarray = cov[last].astype("f8") + lever @ cov[first].astype("f8") @ np.swapaxes(lever, 1, 2)
+    return found
 
 
 def peers(captures: Path, name: str, folder: Path, python: str | None) -> Iterator[tuple[str, dict[str, float]]]:
