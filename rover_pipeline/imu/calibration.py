@@ -15,14 +15,14 @@ from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMean
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, white_noise
 from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
+from rover_pipeline.imu.units import RATES
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 
 #: Smallest number of intervals that are compared: 5 s. Tuned: by hand.
 _MIN_INTERVALS = 50
-#: Units by their value in rad/s, and how far the measured factor may be from one, as a ratio: beyond any scale error.
-#: Tuned: by hand.
-_UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
+#: How far the measured factor may be from a unit, as a ratio: beyond any scale error. Tuned: by hand.
+_UNIT_RATIO = 1.35
 #: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
 #: Tuned: by hand.
 _REFERENCE_SIGMA = 0.1
@@ -82,7 +82,7 @@ class Calibration(NamedTuple):
     @property
     def saturated_at(self) -> float:
         """Value at which it saturates, rad/s; NaN if it does not."""
-        return _UNITS[self.unit] * self.damage.limit
+        return RATES[self.unit] * self.damage.limit
 
     def apply(self, times: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Times by the lidar's clock, f8 (N,), and angular velocities of the lidar in its frame, f8 (N, 3), rad/s.
@@ -90,7 +90,7 @@ class Calibration(NamedTuple):
         Args:
             times, rates: f8 (N,), s, and (N, 3), as they were recorded.
         """
-        return times + self.model.offset, self.model.predict(rates * _UNITS[self.unit])
+        return times + self.model.offset, self.model.predict(rates * RATES[self.unit])
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it: numbers with their standard deviations, degrees and milliseconds."""
@@ -175,8 +175,8 @@ def calibrate(
     if decisive(elsewhere.min(), costs[at], number):
         late = abs(moments.offset[elsewhere.argmin()])
         return refused(f"its clock differs from the lidar's by {late:.1f} s or more")
-    unit = min(_UNITS, key=lambda name: abs(np.log(factor / _UNITS[name])))
-    known_unit = 1 / _UNIT_RATIO < factor / _UNITS[unit] < _UNIT_RATIO
+    unit = min(RATES, key=lambda name: abs(np.log(factor / RATES[name])))
+    known_unit = 1 / _UNIT_RATIO < factor / RATES[unit] < _UNIT_RATIO
     if not known_unit and costs[at] < turns / 2:
         ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
         late = f"unless its clock differs by more than {MAX_OFFSET} s"
@@ -185,7 +185,7 @@ def calibrate(
     unit = unit if follows else "rad/s"
     if unit != "rad/s":
         notes.append(f"the gyroscope is in {unit}: its rates are {1 / factor:.1f} times those of the lidar in rad/s")
-    value = _UNITS[unit]
+    value = RATES[unit]
 
     def gyro(offset: float) -> tuple[np.ndarray, np.ndarray]:
         means, measured = own.over(begin - offset, INTERVAL)

@@ -1,4 +1,4 @@
-"""Samples of an IMU that do not measure its motion: damaged, frozen, or at the limit of its range; and their unit."""
+"""Samples of an IMU that do not measure its motion: damaged, frozen, or at the limit of its range."""
 
 from __future__ import annotations
 
@@ -12,25 +12,6 @@ from rover_pipeline.kinematics.mounts import FALSE_ALARM
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
 #: measures them. Noise: data sheets, whose full scale is 4,000 degrees a second (ISM330DHCX) and 40 g (ADIS16470).
 MAX_RATE, MAX_FORCE = np.radians(4000.0), 40 * GRAVITY
-#: Largest ratio of gravity and the median of an accelerometer that is carried, either way. Tuned: by hand.
-_GRAVITY_RATIO = 1.6
-
-
-def unit_of(acc: np.ndarray) -> tuple[float, str]:
-    """By what accelerations become m/s2, and the unit that they are in, which the size of gravity shows.
-
-    Args:
-        acc: (N, 3), gravity included; NaN where not valid.
-
-    Returns:
-        The factor, and "m/s2" or "g"; NaN, and why neither is possible.
-    """
-    finite = np.isfinite(acc).all(axis=1)
-    size = float(np.median(np.linalg.norm(acc[finite], axis=1))) if finite.any() else 0.0
-    for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
-        if 1 / _GRAVITY_RATIO < size * factor / GRAVITY < _GRAVITY_RATIO:
-            return factor, unit
-    return np.nan, f"its median is {size:.3g}, which is gravity neither in m/s2 nor in g"
 
 
 def damaged(acc: np.ndarray, avel: np.ndarray, period: float) -> np.ndarray:

@@ -13,7 +13,8 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
-from rover_pipeline.imu.saturation import at_limit, damaged, unit_of
+from rover_pipeline.imu.saturation import at_limit, damaged
+from rover_pipeline.imu.units import RATES, units_of
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 
@@ -32,17 +33,24 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
     trusted, warnings = recording.valid != 0, []
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else 0.01  # s; the recording is too short to show it
-    # In means of a second gravity stays, and motion cancels out: some devices give accelerations without gravity.
-    shown, second = acc[trusted & np.isfinite(acc).all(axis=1)], max(1, round(1 / period))
-    if len(shown) >= 2 * second:
-        shown = shown[: len(shown) // second * second].reshape(-1, second, 3).mean(axis=1)
-    factor, unit = unit_of(shown)
-    if unit == "g":
-        acc = (acc * factor).astype("f4")
+    units = units_of(times.best[trusted], acc[trusted], avel[trusted])
+    if units.acc == "g":
+        acc = (acc * units.factor).astype("f4")
         warnings.append("imu: acc is in g, as the size of gravity shows; it is written in m/s2, as meta.json says")
-    known = np.full(len(acc), np.isfinite(factor))
-    if not known.all():
-        warnings.append(f"imu: acc: {unit}: no sample is valid")
+    if units.avel != "rad/s":
+        avel = (avel * RATES[units.avel]).astype("f4")
+        warnings.append(
+            f"imu: avel is in {units.avel}: only so do accelerations that are turned back have gravity as their mean; "
+            "it is written in rad/s, as meta.json says"
+        )
+    known = np.full(len(acc), np.isfinite(units.factor) and not units.mirrored)
+    if not np.isfinite(units.factor):
+        warnings.append(f"imu: acc: {units.acc}: no sample is valid")
+    if units.mirrored:
+        warnings.append(
+            "imu: gravity turns the other way about than avel says: two axes are exchanged, or one has the wrong sign: "
+            "no sample is valid"
+        )
     if (bad := trusted & damaged(acc, avel, period)).any():
         trusted &= ~bad
         known &= ~bad

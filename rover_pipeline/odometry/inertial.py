@@ -12,7 +12,8 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
 from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
-from rover_pipeline.imu.saturation import MAX_RATE, unit_of
+from rover_pipeline.imu.saturation import MAX_RATE
+from rover_pipeline.imu.units import units_of
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -74,7 +75,7 @@ class Samples(NamedTuple):
         force, unit = np.full((len(ts), 3), np.nan), "none recorded"
         if acc is not None:
             force = np.where(bad[:, None], np.nan, acc.astype("f8"))
-            factor, unit = unit_of(force)
+            factor, unit, _, _ = units_of(times[known], force[known], rates[known])
             force *= factor
         return cls(times[known], rates[known], force[known], unit)
 

@@ -19,7 +19,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
-from rover_pipeline.imu.saturation import at_limit, damaged, unit_of
+from rover_pipeline.imu.saturation import at_limit, damaged
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
@@ -280,7 +280,7 @@ def test_a_simulator_without_noise_that_is_at_rest_is_not_frozen() -> None:
 def test_accelerations_without_gravity_are_not_taken_for_g(tmp_path: Path) -> None:
     data = ride("indoor", 20.0)
     moved = data.truth.acc.astype("f4")
-    assert unit_of(moved)[1] == "g", "single samples look like it"
+    assert np.median(np.linalg.norm(moved, axis=1)) > 1 / 1.6, "single samples look like it"
     sensor, provenance = run_filtered(record(tmp_path / "trace", data._replace(acc=moved)))
     assert not sensor.valid(len(data.ts)).any() and "gravity neither" in provenance["notes"][0]
 

@@ -1,0 +1,120 @@
+"""Units of an IMU and the hand of its axes, as gravity shows them.
+
+A carrier that speeds up slows down again. So specific forces that are turned as the gyroscope says, and averaged over
+some seconds, are gravity. Rates in degrees a second that are taken for rad/s turn them about, so that their mean is too
+short. Where a rig keeps level, both units leave gravity where it is, and the one that is declared is believed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.special import chdtri
+
+from rover_pipeline.imu.blocks import INTERVAL, Means
+from rover_pipeline.imu.correlation import decisive
+from rover_pipeline.imu.stationary import STEADY_S
+from rover_pipeline.kinematics.mounts import FALSE_ALARM
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.numerics.linear import matmul
+
+#: Units of angular velocities by their value in rad/s; the first one is declared. Layout.
+RATES = {"rad/s": 1.0, "deg/s": np.pi / 180}
+#: Largest ratio of gravity and the mean force over seconds of an accelerometer that is carried, either way.
+#: Tuned: by hand.
+_GRAVITY_RATIO = 1.6
+#: Standard deviation of the scale of an accelerometer. Noise: data sheet of the MPU-6050, sensitivity tolerance of 3 %.
+_SCALE = 0.03
+
+
+class Units(NamedTuple):
+    """What an IMU's samples are in.
+
+    Attributes:
+        factor: by what accelerations become m/s2; NaN = gravity is in none of the units that are known.
+        acc: their unit, "m/s2" or "g", or why neither is possible.
+        avel: unit of angular velocities, a key of `RATES`.
+        mirrored: whether gravity turns the other way about than the gyroscope does: the axes are left-handed.
+    """
+
+    factor: float
+    acc: str
+    avel: str
+    mirrored: bool
+
+
+def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:
+    """The units of N samples.
+
+    Args:
+        times: f8 (N,), s, rising.
+        acc, avel: (N, 3), gravity included, in any of the units; NaN where not valid.
+    """
+    good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+    force, rates = _windows(times[good], acc[good].astype("f8"), avel[good].astype("f8"))
+    if not len(force):
+        known = np.isfinite(acc).all(axis=1)
+        return Units(*_acc_unit(np.linalg.norm(acc[known].astype("f8"), axis=1)), "rad/s", False)
+    usual = np.median(rates, axis=(0, 1))
+    # The usual rate is a bias, or else a steady turn. Axes of the other hand turn the other way about.
+    turned = {
+        (unit, hand): [_turned(force, hand * value * each) for each in (rates, rates - usual)]
+        for unit, value in RATES.items()
+        for hand in (1, -1)
+    }
+    sizes = {key: [np.linalg.norm(mean, axis=1) for mean, _ in each] for key, each in turned.items()}
+    factor, acc_unit = _acc_unit(max((one for each in sizes.values() for one in each), key=np.median))
+    rad, deg = (min(_contradiction(size * factor) for size in sizes[unit, 1]) for unit in RATES)
+    limit = chdtri(1, FALSE_ALARM)
+    unit = "deg/s" if deg < limit < rad - deg else "rad/s"
+    right, wrong = (min(_change(*each) for each in turned[unit, hand]) for hand in (1, -1))
+    least = min(right, _change(*_turned(force, 0 * rates)))
+    return Units(factor, acc_unit, unit, wrong < least / 2 and decisive(wrong, least, len(force)))
+
+
+def _windows(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means over brief blocks, f8 (window, block, 3) each, of all windows without a gap."""
+    step = INTERVAL / 2
+    blocks = int((times[-1] - times[0]) / step) if len(times) > 1 else 0
+    count = min(blocks, round(STEADY_S / step))
+    if not count:
+        return np.zeros((0, 1, 3)), np.zeros((0, 1, 3))
+    begin, whole = times[0] + step * np.arange(blocks // count * count), np.ones(len(times), bool)
+    (force, known), (rates, _) = (Means(times, values, whole).over(begin, step) for values in (acc, avel))
+    chosen = known.reshape(-1, count).all(axis=1)
+    return force.reshape(-1, count, 3)[chosen], rates.reshape(-1, count, 3)[chosen]
+
+
+def _turned(force: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean forces of windows in the frame at their start, f8 (window, 3), and rotations start-from-end, (window, 3, 3).
+
+    Args:
+        force, rates: f8 (window, block, 3), rates in rad/s.
+    """
+    rot, total = np.tile(np.eye(3), (len(force), 1, 1)), np.zeros((len(force), 3))
+    for n in range(force.shape[1]):
+        total += np.einsum("wij,wj->wi", rot, force[:, n])
+        rot = matmul(rot, exp(rates[:, n] * INTERVAL / 2))
+    return total / force.shape[1], rot
+
+
+def _change(mean: np.ndarray, rot: np.ndarray) -> float:
+    """Median squared change of the mean force from one window to the next, in one frame; 0 of a single window."""
+    change = mean[:-1] - np.einsum("wij,wj->wi", rot[:-1], mean[1:])
+    return float(np.median((change**2).sum(axis=1))) if len(change) else 0.0
+
+
+def _acc_unit(sizes: np.ndarray) -> tuple[float, str]:
+    """By what accelerations become m/s2, and their unit; NaN, and why neither is possible, of mean sizes (K,)."""
+    low, size, high = np.quantile(sizes, [0.1, 0.5, 0.9]) if len(sizes) else np.zeros(3)
+    for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
+        if low * factor > GRAVITY / _GRAVITY_RATIO and high * factor < GRAVITY * _GRAVITY_RATIO:
+            return factor, unit
+    return np.nan, f"its median is {size:.3g}, which is gravity neither in m/s2 nor in g"
+
+
+def _contradiction(sizes: np.ndarray) -> float:
+    """Median squared difference of mean forces (K,), m/s2, from gravity, over the variance of the scale."""
+    return float(np.median((sizes / GRAVITY - 1) ** 2) / _SCALE**2)
