@@ -15,6 +15,7 @@ from scipy.special import chdtri
 
 from rover_pipeline.imu.blocks import INTERVAL, Means
 from rover_pipeline.imu.correlation import decisive
+from rover_pipeline.imu.saturation import MAX_FORCE, MAX_RATE
 from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import exp
@@ -52,7 +53,8 @@ def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:
         times: f8 (N,), s, rising.
         acc, avel: (N, 3), gravity included, in any of the units; NaN where not valid.
     """
-    good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+    with np.errstate(invalid="ignore"):  # In the larger unit these are damage too.
+        good = (np.abs(acc) <= MAX_FORCE).all(axis=1) & (np.abs(avel) <= np.degrees(MAX_RATE)).all(axis=1)
     force, rates = _windows(times[good], acc[good].astype("f8"), avel[good].astype("f8"))
     if not len(force):
         known = np.isfinite(acc).all(axis=1)
@@ -117,4 +119,5 @@ def _acc_unit(sizes: np.ndarray) -> tuple[float, str]:
 
 def _contradiction(sizes: np.ndarray) -> float:
     """Median squared difference of mean forces (K,), m/s2, from gravity, over the variance of the scale."""
-    return float(np.median((sizes / GRAVITY - 1) ** 2) / _SCALE**2)
+    # Of two windows the better one counts: damage in the other one is no contradiction.
+    return float(np.sort((sizes / GRAVITY - 1) ** 2)[(len(sizes) - 1) // 2] / _SCALE**2)
