@@ -21,6 +21,7 @@ from rover_pipeline.format.rig import Rig, layout_problems
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.lookup import load
 from rover_pipeline.numerics.nearest import matching_samples
 from rover_pipeline.options import InputOptions, Options
 
@@ -94,7 +95,7 @@ class Inputs:
         whole: argument -> array, or arrays by channel or by sensor.
         texts: argument -> text of a file.
         count: number of frames.
-        ts: f8, (frame,), s.
+        ts: f8, (frame,), s; late: what is added to have those of the lidar's clock, s.
         valid: u1, (frame,).
         fingerprints: `sensor/channel` or file -> what provenance says of it.
         states: `sensor/channel` or file -> its size and the time of its last change; see `file_state`.
@@ -109,6 +110,7 @@ class Inputs:
     texts: dict[str, str]
     count: int
     ts: np.ndarray
+    late: float
     valid: np.ndarray
     fingerprints: dict[str, Any]
     states: dict[str, list[int]]
@@ -165,15 +167,18 @@ def open_inputs(
     count = len(ts)
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
-    nearest, nearest_valid = opened.nearest(ts)
+    texts = opened.texts()
+    late = beside.late if beside else opened.late(clock, options, texts.get("config"))
+    nearest, nearest_valid = opened.nearest(ts + late)
     opened.note_reads()
     return Inputs(
         channels={argument: step.view(argument, channel, options) for argument, channel in channels.items()},
         nearest=nearest,
         whole=opened.whole(),
-        texts=opened.texts(),
+        texts=texts,
         count=count,
         ts=ts,
+        late=late,
         valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
         fingerprints=opened.fingerprints,
         states=opened.states,
@@ -223,6 +228,18 @@ class _Opener:
         wanted = [name for name in channels if name != VALID or VALID in sensor.specs]
         wanted += [VALID] if VALID in sensor.specs else []
         return sensor.length(truncate=self.policy.truncate, channels=tuple(dict.fromkeys(wanted)))
+
+    def late(self, clock: str, options: Options | None, config: str | None) -> float:
+        """What is added to the times of the frames to have those of the lidar's clock, s: by the section `rig`.
+
+        Args:
+            clock: name of the sensor whose times the frames have; config: `config.yaml`.
+        """
+        rig = getattr(options, "rig", None)
+        if rig is None or not self.step.nearest:
+            return 0.0
+        type = next((type for type, name in self.roles.items() if name == clock), clock)
+        return float(load("rover_pipeline.kinematics.stated:time_offsets")([type], rig, config)[type])
 
     def nearest(self, ts: np.ndarray) -> tuple[dict[str, Nearest], list[np.ndarray]]:
         """Channels that are read at times of their own, and which of the samples that are read are valid."""

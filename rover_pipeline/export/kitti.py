@@ -98,6 +98,8 @@ def write(job: ExportJob) -> None:
     sequences = [f"{number:02d}" for number in range(len(job.recordings))]
     for sequence, recording in zip(sequences, job.recordings, strict=True):
         sweeps = PosedSweeps(recording)
+        for note in sweeps.reader.notes:
+            job.note(f"{recording.path}: {note}")
         chosen = sweeps.good[sweeps.good % options.every == 0]
         if not len(chosen):
             raise FormatError(f"{recording.path}: no sweep is left by every: {options.every}; take a smaller one")

@@ -133,12 +133,16 @@ def _write_trajectory(job: ExportJob, recording: Recording) -> list[Path]:
 
 
 def _write_indices(job: ExportJob, recording: Recording) -> list[Path]:
-    """The rows of `_sync` in which every sensor has a sample; the reader has no number for none."""
+    """The rows of `_sync` in which every sensor has a valid sample; the reader has no number for none."""
     sync = Sensor(recording.path / "_sync")
     sensors = [each for type in _MATCHED for each in recording.rig.of(type) if each in sync.specs]
     count = sync.length(channels=tuple(sensors))
     matched = np.stack([sync.channel(each).read_whole(count) for each in sensors], axis=1)
-    matched = matched[(matched >= 0).all(1) & sync.valid(count).astype(bool)]
+    good = (matched >= 0).all(1) & sync.valid(count).astype(bool)
+    for name, numbers in zip(sensors, matched.T, strict=True):
+        raw = Sensor(recording.path / name)
+        good &= raw.valid(len(raw.recorded_times()))[np.maximum(numbers, 0)] != 0
+    matched = matched[good]
     content = {"indices": matched.astype("u4"), "sensors": np.array(sensors)}
     return [job.save("indices", content, recording=job.key(recording))]
 

@@ -115,7 +115,10 @@ class PosedSweeps(RawSweeps):
         return aligned
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
-        """The returns in the `images` of a sweep. Points whose motion is unknown stay where they were measured."""
+        """The returns in the `images` of a sweep, but for points whose instant is damaged.
+
+        Where nothing is known of the motion within sweeps, as `reader.notes` say, points stay where they were measured.
+        """
         given: dict[str, Any] = {name: image[None] for name, image in images.items()}
         made = (of_points if self.has_points else points)(
             **given,
@@ -129,7 +132,8 @@ class PosedSweeps(RawSweeps):
             is_return = np.isfinite(xyz).all(-1)
             return Sweep(xyz[is_return], images["rfl"][is_return] if "rfl" in images else None)
         xyz = xyz[: int(images["count"])]
+        known = np.isfinite(xyz).all(-1)
         if "intensity" not in images:
-            return Sweep(xyz, None)
-        share = np.nan_to_num(images["intensity"][: len(xyz)] / read_points(self._metadata).full_intensity)
-        return Sweep(xyz, np.clip(np.round(255 * share), 0, 255).astype("u1"))
+            return Sweep(xyz[known], None)
+        share = np.nan_to_num(images["intensity"][: len(xyz)][known] / read_points(self._metadata).full_intensity)
+        return Sweep(xyz[known], np.clip(np.round(255 * share), 0, 255).astype("u1"))

@@ -87,6 +87,34 @@ class Trajectory:
         out[known] = (1 - later) * values[left] + later * values[left + 1]
         return out
 
+    def bridged(self, time: np.ndarray, gap: float) -> np.ndarray:
+        """Covariance of what the motion between the states at both ends of a gap differs by from that of `at`.
+
+        The polynomial is the mean of all motions whose acceleration is a random walk, and the rotation that of those
+        whose angular velocity is one; the walks are as wide as those from state to state outside of gaps. What is left
+        of them between two known ends is an integrated Brownian bridge.
+
+        Args:
+            time: f8 (N,), s; gap: time between two states above which it is one, s.
+
+        Returns:
+            f8 (N, 6, 6), of a displacement, m, and a rotation vector, rad; 0 outside of gaps.
+        """
+        (known, left), steps = self._bracket(time), np.diff(self.ts)
+        used, cov = self._spans & (steps <= gap), np.zeros((len(time), 6, 6))
+        inside = np.flatnonzero(known)[steps[left[known]] > gap]
+        if not len(inside) or not used.any():
+            return cov
+        begin, span = self.ts[left[inside]], steps[left[inside]]
+        bridge = (time[inside] - begin) * (begin + span - time[inside]) / span
+        for values, axes, spread in (
+            (self.states.acc, slice(0, 3), bridge**5 / 20),
+            (self.states.avel, slice(3, 6), bridge**3 / 3),
+        ):
+            density = (np.diff(values, axis=0)[used] ** 2).sum() / (3 * steps[used].sum())
+            cov[inside, axes, axes] = density * spread[:, None, None] * np.eye(3)
+        return cov
+
     def _bracket(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether each instant lies between two valid states, or on one, and the first state of its interval."""
         last = len(self.ts) - 2

@@ -94,7 +94,7 @@ def depth(
         cameras = sensor_poses(motion, lidar_ts, pictures + mount.time_offset, mount)
         columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
-    valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
+    valid = near_sweep(ts + mount.time_offset, lidar_ts, reader.span, options.tolerance)
     read_ts = np.nan
     for i, lidar in enumerate(itertools.islice(columns, len(ts))):
         valid[i] &= lidar is not None

@@ -74,8 +74,8 @@ def occupancy(
     instants, near, errors = None, np.ones(frames, bool), mount.errors(State.standing(frames))
     if ts is not None and radar_ts is not None:
         middle = frame_duration(radar_ts, config, sidecar, radar).middle
-        near = near_sweep(ts + middle, lidar_ts, reader.span, options.tolerance)
         late = find_mount("radar", options.rig, config).time_offset
+        near = near_sweep(ts + middle + late, lidar_ts, reader.span, options.tolerance)
         instants = corrected("radar", ts, radar_ts, options.times) + middle + late
     beside: list[Iterator[np.ndarray | int]] = []
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))

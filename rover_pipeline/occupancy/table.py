@@ -39,7 +39,7 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
     return Step(
         sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
-        version=6,
+        version=7,
         sections=("occupancy", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "radar", "imu")},
         options=OccupancyOptions,
@@ -86,7 +86,7 @@ STEPS = (
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=8,
+        version=9,
         sections=("depth", "camera.lens", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "camera")},
         options=DepthOptions,

@@ -13,6 +13,7 @@ from rover_pipeline.engine.step import MAIN, Inspection
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.stated import mount_notes
+from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import BLOCK, blocks
 from rover_pipeline.poses.options import PosesOptions
@@ -64,19 +65,21 @@ def poses(
             remarks = [f"`rig` of config.yaml must say where {name} is, which the trajectory is of: no pose is known"]
             odometry = {**odometry, "valid": np.zeros_like(odometry["valid"])}
     if options.smoothed:
-        times = clock(sensor, ts, options.times)
-        ts, remarks = times.best, [*remarks, *times.remarks(sensor)]
+        own = clock(sensor, ts, options.times)
+        ts, remarks = own.best, [*remarks, *own.remarks(sensor)]
         lidar_ts = clock(odometer, lidar_ts, options.times).best
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
     trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)
+    gap = MAX_GAP_PERIODS * float(np.median(np.diff(lidar_ts))) if len(lidar_ts) > 1 else np.inf
     count = len(instants)
     stated = np.full((len(lidar_ts), 6, 6), np.nan) if cov is None or cov.shape[1:] != (6, 6) else cov
     known, fastest = np.empty(count, bool), np.full(-(-count // BLOCK), np.nan)
     ahead = np.empty(count if sidecar is not None else 0)
     for number, part in enumerate(blocks(count)):
         state, known[part] = trajectory.at(instants[part], carried)
-        of_odometry = trajectory.interpolated(instants[part] + carried.time_offset, stated)
+        times = instants[part] + carried.time_offset
+        of_odometry = trajectory.interpolated(times, stated) + trajectory.bridged(times, gap)
         errors = (carried.carried(of_odometry) + carried.errors(state)).astype("f4")
         fastest[number] = np.linalg.norm(state.vel, axis=1).max(where=known[part], initial=-np.inf)
         if sidecar is not None:

@@ -27,7 +27,7 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=6 if sensor == "radar" else 5,
+        version=7 if sensor == "radar" else 6,
         sections=("poses", "rig", "sync.times"),
         uses={"rig": tuple(dict.fromkeys(("name", sensor, "radar")))},
         options=PosesOptions,
@@ -47,8 +47,8 @@ STEPS = tuple(
             "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
             "cov": Output(
                 "Covariance of pos and rot, of a displacement and then a rotation vector, both in the frame of the "
-                "sensor, m and rad: that of the odometry, and of the mount where `rig` states one. [xyz and rotation, "
-                "xyz and rotation]",
+                "sensor, m and rad: that of the odometry, of the motion in gaps of it, and of the mount where `rig` "
+                "states one. [xyz and rotation, xyz and rotation]",
                 type="f4",
             ),
         },

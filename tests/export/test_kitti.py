@@ -71,6 +71,26 @@ def test_a_lidar_that_is_points_gives_the_same_sequence(exported: Path, drive: P
         assert cKDTree(one).query(two)[0].max() < 0.002  # instants of points are rounded to 0.1 ms
 
 
+def test_sweeps_of_points_without_times_are_noted_and_points_with_damaged_ones_left_out(
+    drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lidar, text = Sensor(drive / "lidar"), (drive / "lidar" / "lidar.json").read_text()
+    begin, period = sweep_span(sensor_info(text), "end")
+    for timed in (True, False):
+        trace = tmp_path / f"{timed}"
+        shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("lidar", "_lidar*", "_map", "radar", "camera"))
+        with PointsWriter(trace / "lidar") as writer:
+            for number, ts in enumerate(lidar.times(lidar.length())):
+                points, column = returns(lidar.channel("rng").read(number, number + 1)[0], text)
+                times = begin + period * column / lidar.specs["rng"].shape[1]
+                times[:3] = np.nan
+                writer.append(ts, Cloud(points, time=times if timed else None), valid=True)
+        found = export_dataset("kitti", [str(trace)], tmp_path / f"set{timed}", settings=SETTINGS)
+        rows = np.fromfile(found / "sequences" / "00" / "velodyne" / "000003.bin", "<f4").reshape(-1, 4)
+        assert np.isfinite(rows).all() and not problems("kitti", found)
+        assert ("the points of the lidar have no times" in capsys.readouterr().err) != timed
+
+
 def test_evo_reads_poses_of_a_camera_that_looks_along_its_third_axis(exported: Path, drive: Path) -> None:
     poses = file_interface.read_kitti_poses_file(exported / "poses" / "00.txt")
     assert poses.check()[0]

@@ -85,6 +85,18 @@ def test_matched_samples_are_those_of_sync_without_holes(exported: Path, trace: 
         assert set(matched["indices"][:, column]) <= set(sync.channel(name).read())
 
 
+def test_rows_with_a_raw_sample_that_is_not_valid_are_left_out(exported: Path, trace: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(trace, tmp_path / "other")
+    valid = np.ones(FRAMES, "u1")
+    valid[4:7] = 0
+    valid.tofile(other / "radar" / "valid")
+    for step in ("_sync", "_radar_pose"):
+        run_step(find_step(step), other, step, Request())
+    found = export(other, tmp_path / "out")
+    usual, less = (np.load(each / "_fusion" / "indices.npz")["indices"] for each in (exported, found))
+    assert 0 < len(less) < len(usual) and (less == usual[~np.isin(usual[:, 1], (4, 5, 6))]).all()
+
+
 def test_labels_keep_their_classes_at_the_size_of_the_public_recordings(exported: Path, trace: Path) -> None:
     camera, labels = Sensor(exported / "_camera"), Sensor(trace / "_camera_model").channel("labels").read()
     segment = camera.channel("segment")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import MountOptions, RigOptions
+from rover_pipeline.poses.options import PosesOptions
+from rover_pipeline.poses.steps import poses
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors.clocks import EPOCH
@@ -102,6 +106,26 @@ def test_a_radar_pose_is_at_its_time_stamp_and_says_so_where_the_duration_of_fra
     )
     assert measured["nothing"]["radar_instant_after_ts_s"] == 0 and max(errors.values()) < 0.002
     assert capsys.readouterr().err.count("says how long the chirps of a frame last") == 1
+
+
+@pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
+def test_the_covariance_of_poses_in_gaps_of_the_odometry_holds_their_errors(preset: str) -> None:
+    rig, ts = build(PRESETS[preset], 3), 3 + 0.1 * np.arange(100)
+    kept = np.arange(100) % 10 < 7  # gaps of 0.4 s
+    odometry = {"ts": ts[kept], "valid": np.ones(kept.sum(), "u1"), **rig.motion.at(ts[kept])._asdict()}
+    wanted = 3 + 0.01 * np.arange(900)
+    frames: Any = SimpleNamespace(ts=wanted, count=len(wanted))
+    exact, options = np.zeros((kept.sum(), 6, 6)), PosesOptions(smoothed=False)
+    steps = poses(frames, sensor="camera", options=options, odometry=odometry, cov=exact)
+    made = [each for each in steps if isinstance(each, dict)]
+    pos, rot, cov = (np.concatenate([each[name] for each in made]) for name in ("pos", "rot", "cov"))
+    true, passed = rig.motion.at(wanted), (wanted - 3) % 1
+    in_gap = (passed > 0.62) & (passed < 0.98)
+    assert not cov[passed < 0.58].any()
+    turned = Rotation.from_matrix(np.swapaxes(rot, 1, 2) @ true.rot).as_rotvec()
+    for axes, error in ((slice(0, 3), np.einsum("nji,nj->ni", rot, true.pos - pos)), (slice(3, 6), turned)):
+        squared = np.einsum("ni,nij,nj->n", error[in_gap], np.linalg.inv(cov[in_gap, axes, axes]), error[in_gap]) / 3
+        assert 0.1 < squared.mean() < 3
 
 
 def test_a_radar_faster_than_its_largest_doppler_bin_is_reported(

@@ -22,8 +22,10 @@ import pytest
 
 from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import summarise
+from rover_pipeline.report.read.contents import look_into
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import REPORT, SUMMARY
 from rover_pipeline.simulate.faults import FAULTS
@@ -225,6 +227,21 @@ def test_the_page_names_the_damage_and_calls_nothing_usable_that_lacks_an_output
     if not all((trace / f"_{name}" / "meta.json").exists() for name in OUTPUTS):
         assert summary.verdict == "bad" and "sable" not in summary.headline, summary.headline
     assert str(tmp_path) not in summary.model_dump_json(), "the page does not tell where the recording lies"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_pictures_that_a_camera_repeats_are_named_if_it_moves(moves: bool, tmp_path: Path) -> None:
+    frames = pictures(FRAMES, 16, 24)[[0, 1, 1, 1, 4, 5]]
+    with SensorWriter(tmp_path / "camera", {TS: TS_SPEC, "video.avi": spec_of(frames, "mjpg")}) as writer:
+        writer.append(**{TS: times(FRAMES), "video.avi": frames})
+    pos, rot = np.zeros((FRAMES, 3)), np.tile(np.eye(3), (FRAMES, 1, 1))
+    pos[:, 0] = 0.05 * np.arange(FRAMES) * moves
+    states = {"pos": pos, "rot": rot, "cov": np.tile(1e-5 * np.eye(6), (FRAMES, 1, 1))}
+    with SensorWriter(tmp_path / "_camera_pose", {TS: TS_SPEC, **{k: spec_of(v) for k, v in states.items()}}) as writer:
+        writer.append(**{TS: times(FRAMES)}, **states)
+    remarks = look_into(Trace(tmp_path), {}, ["_camera_pose"])
+    assert [each.place for each in remarks] == ["camera/video.avi"] * moves
+    assert not moves or "in 2 pictures, sample 2 first" in remarks[0].text
 
 
 def test_there_are_forty_damages_and_more() -> None:

@@ -232,7 +232,8 @@ class Sequence:
         trace = recording.path
         self.recording = recording
         self._sweeps = PosedSweeps(recording)
-        self.kinds, self.notes = _kinds(recording, options, self._sweeps.has_points)
+        self.kinds, notes = _kinds(recording, options, self._sweeps.has_points)
+        self.notes = [*notes, *self._sweeps.reader.notes]
         ts = self._sweeps.ts
         start = datetime.fromtimestamp(ts[0], UTC).strftime("%Y%m%d_%H%M%S")
         self.name = recording.name if _DATED.fullmatch(recording.name) else f"{recording.name}_{start}"
@@ -248,6 +249,7 @@ class Sequence:
         if depth is not None:
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
+        self._picture_later = Sensor(trace / "_sync").channel(f"{recording.called('camera')}_dt").read_whole()
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
         self.objects = ObjectReader(trace) if options.annotations and (trace / OBJECTS / META).exists() else None
         self._lens = recording.lens() if recording.has("camera/camera.json") else None
@@ -346,7 +348,7 @@ class Sequence:
         if self._lens is not None and self._camera_poses is not None:
             camera = self._camera_poses.select(picture)
             if np.isfinite(camera.pos).all():
-                later = float(self._camera_ts[picture] - self._sweeps.ts[number])
+                later = float(self._picture_later[number])
                 flat = in_picture(boxes.moved(later), self._lens, camera)
         for at in range(len(around)):
             label = self.objects.classes[int(np.argmax(boxes.probability[at]))]

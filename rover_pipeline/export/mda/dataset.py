@@ -113,16 +113,17 @@ def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndar
     )
 
 
-def objects_text(ts: float, objects: Objects | None, classes: Sequence[str]) -> str:
+def objects_text(ts: float, objects: Objects | None, classes: Sequence[str], later: float = 0.0) -> str:
     """Objects at the time of a sample. They are moved there along their velocities from the sweep that shows them.
 
     Args:
         ts: of the sample, s.
         objects: of one sweep; None = there is none near enough, and the objects are not known.
+        later: what is added to `ts` to have the time by the clock of the lidar, s.
     """
     rows = None
     if objects is not None:
-        objects = objects.moved(ts - objects.ts)
+        objects = objects.moved(ts + later - objects.ts)
         rows = [
             {
                 "centre_m": Fixed(objects.centre[at], _METRES),
@@ -224,6 +225,7 @@ class _Source:
             raise FormatError(f"{path}: holds no pictures, but {spec.format}")
         if options.sensor != "camera" and len(spec.shape) != 2:
             raise FormatError(f"{path}: has samples of {list(spec.shape)}, which are no pictures")
+        self._later = 0.0 if options.sensor == "lidar" else recording.mount(options.sensor).time_offset
         self._about = {"channel": f"{samples.sensor.name}/{channel}", **self._describe()}
         self.keys = key_frames(samples.ts, options.period)
         self._poses = _Poses(recording.folder(poses))
@@ -275,15 +277,16 @@ class _Source:
         """The text of each group of annotations of a key frame."""
         time = float(self.samples.ts[at])
         texts = {"pose": self._poses.text(time)}
+        by_lidar = time + self._later
         if (objects := self._objects) is not None:
-            nearest = _nearest(objects.ts, time, self._options.max_dt)
+            nearest = _nearest(objects.ts, by_lidar, self._options.max_dt)
             rows = None
             if nearest is not None and objects.valid[nearest]:
                 rows = objects.read(nearest, nearest + 1, objects.ts)
-            texts["objects"] = objects_text(time, rows, objects.classes)
+            texts["objects"] = objects_text(time, rows, objects.classes, self._later)
         measures = {}
         for name, ts, values in self._measures:
-            nearest = _nearest(ts, time, self._options.max_dt)
+            nearest = _nearest(ts, by_lidar, self._options.max_dt)
             measures[name] = Fixed(math.nan if nearest is None else values[nearest], _UNIT)
         texts["quality"] = json_text(measures)
         return texts
@@ -315,7 +318,8 @@ class _Poses:
 
 
 def _measures(recording: Recording) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Measures of quality as name, times and values: those of the odometry and, where there are some, of the radar."""
+    """Measures of quality as name, times by the lidar's clock, and values: those of the odometry and, where there are
+    some, of the radar."""
     odometry = find_samples(recording, "_odom", "cov")
     if odometry is not None and odometry.sensor.specs["cov"].shape == (6, 6) and len(odometry):
         variances = np.diagonal(odometry.read_all("cov"), axis1=1, axis2=2)
@@ -324,7 +328,7 @@ def _measures(recording: Recording) -> Iterator[tuple[str, np.ndarray, np.ndarra
     for name in RADAR_MEASURES:
         radar = find_samples(recording, "_radar_quality", name)
         if radar is not None and radar.sensor.specs[name].shape == () and len(radar):
-            yield f"radar_{name}", radar.ts, radar.read_all(name)
+            yield f"radar_{name}", radar.ts + recording.mount("radar").time_offset, radar.read_all(name)
 
 
 def _nearest(ts: np.ndarray, time: float, tolerance: float) -> int | None:

@@ -74,6 +74,7 @@ class Ground:
         ts: f8 (N,), times of all sweeps, s, as recorded.
         pos: f8 (N, 3), m, of the lidar, z up.
         numbers: i8 (M,), sweeps that are valid and have a known pose.
+        notes: what the user should know of the sweeps.
         floor: below the lidar; its `up` is in the world of `_odom`.
     """
 
@@ -89,7 +90,7 @@ class Ground:
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
         self._sweeps = RawSweeps(recording, intensity=False)
         motion = self._sweeps.reader.motion(self._sweeps.odometry, self._sweeps.options.times)
-        self.ts = self._sweeps.ts
+        self.ts, self.notes = self._sweeps.ts, self._sweeps.reader.notes
         self.numbers = self._sweeps.known(motion.trajectory.valid)
         self.floor = self._find_floor(motion)
         self._up = levelling(self.floor.up)
@@ -169,10 +170,10 @@ class _Radar:
 
     def __init__(self, recording: Recording, up: np.ndarray, options: RslearnOptions) -> None:
         self._sensor, pose = Folder(recording.folder("_radar_range_azimuth")), recording.folder("_radar_pose")
-        ts, poses, valid = read_sensor_poses(pose)
+        stamps, poses, valid = read_sensor_poses(pose)
         count = self._sensor.length(channels=("power",))
-        self._ts = self._sensor.times(count)
-        if not np.array_equal(self._ts, ts):
+        self._ts = self._sensor.times(count) + recording.mount("radar").time_offset  # by the clock of the lidar
+        if not np.array_equal(self._sensor.times(count), stamps):
             raise FormatError(f"{pose}: its ts differs from that of {self._sensor.name}; make both again")
         self._pos, self._rot = matmul(poses.pos, up.T), matmul(up, poses.rot)
         self._valid = self._sensor.valid(count).astype(bool) & valid & poses.finite
@@ -223,6 +224,8 @@ def write(job: ExportJob) -> None:
         for recording, ground in zip(job.recordings, grounds, strict=True)
     ]
     for course, ground, split in zip(courses, grounds, job.split(courses), strict=True):
+        for note in ground.notes:
+            job.note(f"{course.name}: {note}")
         if not ground.floor.is_plane:
             job.note(f"{course.name}: no floor was found; heights are above its lowest points")
         slices = cut_slices(ground.ts, ground.numbers, split, options.slice_s)

@@ -149,6 +149,18 @@ class PictureChannel(Channel):
     def jpeg(self, frame: int) -> bytes:
         """The stored bytes of a frame, a JPEG file."""
 
+    @abstractmethod
+    def stored_bytes(self, frame: int) -> int:
+        """The size of that file."""
+
+    def repeats(self) -> np.ndarray:
+        """Which frames are the frame before them, byte for byte, bool (frame,). Hardly any others have one size."""
+        sizes = np.array([self.stored_bytes(frame) for frame in range(len(self))])
+        same = np.zeros(len(self), bool)
+        for frame in (np.flatnonzero(np.diff(sizes) == 0) + 1).tolist():
+            same[frame] = self.jpeg(frame) == self.jpeg(frame - 1)
+        return same
+
     def reduced(self, factor: int, colours: int = 3) -> Self:
         """The same channel, or (with 1 colour) its greys, with width and height 1, 2, 4 or 8 times smaller, which is
         faster to decode."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
+from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -20,6 +21,9 @@ class JpgChannel(jpeg.PictureChannel, BlobChannel):
 
     def jpeg(self, frame: int) -> bytes:
         return self._stored(self.file(frame))
+
+    def stored_bytes(self, frame: int) -> int:
+        return regular_size(self.file(frame))
 
     def _decode(self, path: Path) -> np.ndarray:
         return self._picture(self._stored(path))

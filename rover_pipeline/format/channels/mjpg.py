@@ -66,6 +66,9 @@ class MjpgChannel(jpeg.PictureChannel):
         with opened_regular(self.path) as descriptor:
             return read_exactly(descriptor, length, offset)
 
+    def stored_bytes(self, frame: int) -> int:
+        return int(self._frames[frame, 1])
+
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         for i in range(start, stop):
             note_place(self.path, i, i)

@@ -49,6 +49,9 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
                 continue
             if len(samples := _samples(trace, record, channel, few=type != "imu")):
                 remarks += [Remark(f"{record.name}/{channel}", *found) for found in look(samples)]
+    for name in (each for each in rig.of("camera") if f"_{each}_pose" in results):
+        with unless_damaged():
+            remarks += [Remark(f"{name}/video.avi", *found) for found in _hung(trace, name)]
     return remarks
 
 
@@ -107,6 +110,34 @@ def _pictures(images: np.ndarray) -> _Found:
         yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
     elif len(images) >= TUNING.few and (images == images[0]).all():
         yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
+
+
+def _hung(trace: Trace, camera: str) -> _Found:
+    """Pictures that are the one before them although the camera has moved since: labels of their times do not fit them.
+
+    Noise makes any two pictures differ; those of a camera without noise are the same where it stands.
+    """
+    channel, pose = trace.source(camera, "video.avi").channel("video.avi"), trace.sensor(f"_{camera}_pose")
+    if not isinstance(channel, PictureChannel):
+        return
+    length = min(len(channel), pose.length())
+    repeats = channel.repeats()[:length]
+    shown = np.maximum.accumulate(np.where(repeats, 0, np.arange(length)))  # the picture that a repeated one is
+    pos, rot, cov = (pose.channel(name).read_whole(length) for name in ("pos", "rot", "cov"))
+    turned = np.einsum("nji,nji->n", rot, rot[shown]).clip(-1, 3)  # the trace of the rotation between them
+    way = np.sum((pos - pos[shown]) ** 2, axis=1), np.arccos((turned - 1) / 2) ** 2
+    variances = np.einsum("nii->ni", cov + cov[shown]).reshape(-1, 2, 3).sum(2).T
+    valid = pose.valid(length) != 0
+    known = repeats & valid & valid[shown]
+    # Three standard deviations: both are of the same trajectory, so that they differ by less than independent ones.
+    moved = np.any([square > 9 * variance for square, variance in zip(way, variances, strict=True)], axis=0)
+    wrong = known & moved
+    if wrong.any():
+        yield (
+            f"repeats a picture while the camera moves, in {count(int(wrong.sum()), 'picture')}, sample "
+            f"{int(wrong.argmax())} first: the camera hung; labels of their times are of what they do not show",
+            False,
+        )
 
 
 def _vectors(values: np.ndarray) -> _Found:

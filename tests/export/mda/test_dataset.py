@@ -296,3 +296,6 @@ def test_objects_are_moved_to_the_time_of_the_picture() -> None:
     )
     (found,) = json.loads(objects_text(START_S + 0.05, rows, CLASSES))["objects"]
     assert found["centre_m"] == pytest.approx([0.5, 0, 0], abs=1e-4)
+    # A camera whose clock is 2 s fast.
+    (found,) = json.loads(objects_text(START_S + 2.05, rows, CLASSES, -2.0))["objects"]
+    assert found["centre_m"] == pytest.approx([0.5, 0, 0], abs=1e-4)
