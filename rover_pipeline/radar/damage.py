@@ -12,8 +12,6 @@ import math
 
 import numpy as np
 
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
-
 
 def damaged(frames: np.ndarray, new: int) -> np.ndarray:
     """Which of the last `new` frames have parts that are zero, or those of one of the two frames before, bool (new,).
@@ -74,11 +72,11 @@ def _equal(frame: np.ndarray, other: np.ndarray) -> np.ndarray:
     return equal
 
 
-def _proves(found: np.ndarray, share: np.ndarray, words: int) -> bool:
-    """Whether pieces are no coincidence.
+def _proves(found: np.ndarray, share: np.ndarray, words: int, false_alarm: float = 1e-3) -> bool:
+    """Whether pieces are no coincidence, which less than this share of frames without damage may look like.
 
     Args:
         found: bool (chirp, antenna, piece); share: f8 (antenna,), of the words that are equal by coincidence.
         words: of a piece.
     """
-    return bool((found.any(axis=(0, 2)) & (share**words * found.size < FALSE_ALARM)).any())
+    return bool((found.any(axis=(0, 2)) & (share**words * found.size < false_alarm)).any())
