@@ -22,18 +22,22 @@ from rover_pipeline.format.channels.base import note_place
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
 #: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
 #: the same in all of a recording. Tuned: by hand.
 _INSPECTED, PREPARED = 4, 16
+#: Channel -> the function that finds samples which were not measured as a whole, of samples and the two before them.
+#: They are treated like samples that cannot be decoded.
+_DAMAGED = {"iq": "rover_pipeline.radar.damage:damaged"}
 
 
 class Part(NamedTuple):
     """Summary of a range of frames.
 
     Attributes:
-        invalid, corrupt: number of frames that are not valid, and that could not be decoded.
+        invalid, corrupt: number of frames that are not valid, and that could not be decoded or are damaged.
         encoded: channel -> encoded samples, for channels to which samples are appended in order.
     """
 
@@ -180,7 +184,7 @@ class FrameTask:
         return specs
 
     def read(self, start: int, stop: int, blocks: Shared | None = None) -> tuple[dict[str, Any], np.ndarray]:
-        """Blocks of the inputs, and bool (frame,), whether a frame could be decoded.
+        """Blocks of the inputs, and bool (frame,), whether a frame could be decoded and was measured as a whole.
 
         `others` has for each further sensor the same of its samples that are nearest to the frames, with `sample`,
         their numbers, `valid`, the `ts` of all its samples, and its texts. What cannot be decoded is zero there.
@@ -229,6 +233,19 @@ class FrameTask:
         return self._read_channel(channel, start, stop, decoded), decoded
 
     def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
+        if (find := _DAMAGED.get(channel.path.name)) is None:
+            return self._read_decodable(channel, start, stop, readable)
+        first = max(0, start - 2)
+        decoded = np.ones(stop - first, bool)
+        block = self._read_decodable(channel, first, stop, decoded)
+        damaged, block = load(find)(block, stop - start), block[start - first :]
+        if channel in self.inputs.channels.values():  # what is known to be damaged stays as it is
+            damaged &= self.inputs.valid[start:stop] != 0
+        block[damaged] = 0
+        readable &= decoded[start - first :] & ~damaged
+        return block
+
+    def _read_decodable(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
         try:
             return channel.read(start, stop)
         except SampleError as error:

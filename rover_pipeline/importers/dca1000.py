@@ -28,6 +28,7 @@ from rover_pipeline.importers.origin import write_config
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
+from rover_pipeline.radar.damage import has_zeros
 
 #: Sequence of the four int16 of two complex samples in the file -> their indices in the stored order `Q Q I I`.
 #: Layout.
@@ -305,10 +306,12 @@ def import_dca1000(
             for first in range(0, count, step):
                 frames = min(step, count - first)
                 words = np.fromfile(file, "<i2", frames * frame_bytes // 2).reshape(-1, 4)
+                iq = words[:, words_order].reshape(frames, *shape)
                 writer.append(
                     ts=start + np.arange(first, first + frames) * capture.frame_period / 1e3,
-                    valid=np.ones(frames, "u1"),
-                    iq=words[:, words_order].reshape(frames, *shape),
+                    # TI's tools fill lost packets with zeros.
+                    valid=(~has_zeros(iq)).astype("u1"),
+                    iq=iq,
                 )
             sidecar = {
                 "shape": [*shape[:3], capture.adc_samples],

@@ -67,7 +67,7 @@ _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spec
 
 STEPS = (
     _of_samples(
-        version=7,
+        version=8,
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
         sections=("radar.range_doppler",),
@@ -82,7 +82,7 @@ STEPS = (
         shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
     _of_samples(
-        version=3,
+        version=4,
         sensor="_radar_micro_doppler",
         function="rover_pipeline.radar.steps:micro_doppler",
         sections=("radar.range_doppler",),
@@ -102,7 +102,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=7,
+        version=8,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
         sections=("radar.range_azimuth",),
@@ -120,7 +120,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=7,
+        version=8,
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
         sections=("radar.spectrum",),
@@ -140,7 +140,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=14,
+        version=15,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -207,7 +207,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=7,
+        version=8,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,

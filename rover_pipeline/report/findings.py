@@ -256,8 +256,8 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:
-            text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"
-            yield _finding("error", step.sensor, text, "`check` names them.")
+            text = f"{count(step.corrupt, 'sample')} of its input could not be decoded, or was not measured as a whole"
+            yield _finding("error", step.sensor, text, "`check` names those that cannot be decoded.")
         if step.dropped:
             text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
             yield _finding("warning", step.sensor, text)

@@ -165,7 +165,7 @@ class StepSummary(_Model):
     version: int | str = Field(description="Version of the step.")
     samples: int = Field(0, description="Samples made.")
     invalid: int = Field(0, description="Of these, with `valid` = 0.")
-    corrupt: int = Field(0, description="Input samples that could not be decoded.")
+    corrupt: int = Field(0, description="Input samples that could not be decoded, or were not measured as a whole.")
     dropped: int = Field(0, description="Input samples left out, because not all channels have them.")
     bytes: int = Field(0, description="Bytes of all its files.")
     seconds: float | None = Field(None, description="Time taken, s.")

@@ -113,7 +113,9 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     times = clock("radar", read[TS], times_options(trace)).best + frame.middle
     # Of a radar that is too fast for its spans, those points alone are certain whose directions err to one side.
     enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= options.min_share * read["count"])
-    chosen = enough[:, None] & (read["certain"] != 0)
+    # `check` names what is not finite, as a step of the user may have written it.
+    finite = np.isfinite(read["doppler"]) & np.isfinite(read["xyz"]).all(axis=2)
+    chosen = enough[:, None] & (read["certain"] != 0) & finite
     xyz, error = read["xyz"][chosen].astype("f8"), _angle_errors(trace, sensor, read["deviation"][chosen])
     direction = xyz / np.hypot.reduce(xyz, axis=1)[:, None]
     # Where the array knows no elevation, all directions are level: nothing is said of them that could be off.
@@ -157,7 +159,7 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     late = mount.time_offset - declared.time_offset
     recorded, _ = measured_motion(times + late, raw["acc"], turns["avel"], turns[VALID], mount)
     vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
-    vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1)] = np.nan
+    vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1) | ~np.isfinite(cov).all(axis=(1, 2))] = np.nan
     radar = Measured(ts + middle, vel, cov, declared, options)
     points = whole_sensor(trace / f"_{sensor}_points", "certain", "deviation")
     error = _angle_errors(trace, sensor, points["deviation"][points["certain"] != 0])

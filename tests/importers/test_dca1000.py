@@ -183,3 +183,12 @@ def test_the_configuration_that_simulate_writes_is_accepted(tmp_path: Path) -> N
     words.tofile(tmp_path / "adc.bin")
     assert import_dca1000(tmp_path / "adc.bin", tmp_path / "c.yaml", tmp_path / "trace", start=1.7e9) == 1
     assert list(problems(tmp_path / "trace")) == []
+
+
+def test_frames_with_zeros_in_the_place_of_lost_packets_are_not_valid(adc: Path, config: Path, tmp_path: Path) -> None:
+    whole = np.fromfile(adc, "<i2")
+    lost = whole.copy()
+    lost[100 * 728 : 101 * 728] = 0
+    np.concatenate([whole, lost]).tofile(tmp_path / "adc_data.bin")
+    import_dca1000(tmp_path / "adc_data.bin", config, tmp_path / "trace", device="IWR6843")
+    assert Sensor(tmp_path / "trace/radar").channel("valid").read().tolist() == [1, 0]

@@ -189,6 +189,28 @@ def test_a_camera_whose_mount_contradicts_its_pictures_is_on_the_page(
     assert dict(read_mounts(drive)[1])["camera"].startswith("yaw +2 ")
 
 
+def test_points_that_are_not_finite_say_nothing_of_the_mount_of_a_radar(drive: Path, tmp_path: Path) -> None:
+    shown = {}
+    for name, spoilt in (("whole", False), ("spoilt", True)):
+        trace = tmp_path / name
+        shutil.copytree(drive, trace)
+        ts = np.fromfile(trace / "radar/ts", "<f8")
+        rng = np.random.default_rng(0)
+        xyz, doppler = rng.normal(0, 3, (len(ts), 100, 3)).astype("f4"), rng.normal(0, 0.1, (len(ts), 100)).astype("f4")
+        certain = np.ones(doppler.shape, "u1")
+        certain[2, 4:6] = 0
+        if spoilt:  # what is left out is what is not certain in the other one
+            certain[2, 4:6] = 1
+            xyz[2, 4, 1] = doppler[2, 5] = np.nan
+        deviation, count = np.full((*doppler.shape, 2), 0.01, "f4"), np.full(len(ts), 100, "u2")
+        points = {"xyz": xyz, "doppler": doppler, "count": count, "certain": certain, "deviation": deviation}
+        sensor(trace, "_radar_points", ts, **points)
+        sensor(trace, "_radar_velocity", ts, vel=np.zeros((len(ts), 3)))
+        (found,) = (each for each in shown_mounts(trace) if each.sensor == "radar")
+        shown[name] = found.estimate
+    np.testing.assert_array_equal(shown["spoilt"].covariance, shown["whole"].covariance)
+
+
 def test_a_name_in_a_file_of_results_is_no_path(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rover_pipeline.validation.mounts.read_provenance", lambda path: {"sensors": {"imu": "../imu"}})
     monkeypatch.setattr("rover_pipeline.validation.mounts.made_with", lambda trace, name: {})
