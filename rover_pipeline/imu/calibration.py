@@ -15,14 +15,12 @@ from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMean
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, white_noise
 from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
-from rover_pipeline.imu.units import RATES
+from rover_pipeline.imu.units import RATE_RATIO, RATES
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 
 #: Smallest number of intervals that are compared: 5 s. Tuned: by hand.
 _MIN_INTERVALS = 50
-#: How far the measured factor may be from a unit, as a ratio: beyond any scale error. Tuned: by hand.
-_UNIT_RATIO = 1.35
 #: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
 #: Tuned: by hand.
 _REFERENCE_SIGMA = 0.1
@@ -176,7 +174,7 @@ def calibrate(
         late = abs(moments.offset[elsewhere.argmin()])
         return refused(f"its clock differs from the lidar's by {late:.1f} s or more")
     unit = min(RATES, key=lambda name: abs(np.log(factor / RATES[name])))
-    known_unit = 1 / _UNIT_RATIO < factor / RATES[unit] < _UNIT_RATIO
+    known_unit = 1 / RATE_RATIO < factor / RATES[unit] < RATE_RATIO
     if not known_unit and costs[at] < turns / 2:
         ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
         late = f"unless its clock differs by more than {MAX_OFFSET} s"

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtri
 
+from rover_pipeline.imu.alignment import PRIOR_SIGMA
 from rover_pipeline.imu.blocks import INTERVAL, Means
 from rover_pipeline.imu.correlation import decisive
 from rover_pipeline.imu.saturation import MAX_FORCE, MAX_RATE
@@ -23,11 +24,9 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Units of angular velocities by their value in rad/s; the first one is declared. Layout.
 RATES = {"rad/s": 1.0, "deg/s": np.pi / 180}
-#: Largest ratio of gravity and the mean force over seconds of an accelerometer that is carried, either way.
-#: Tuned: by hand.
-_GRAVITY_RATIO = 1.6
-#: Standard deviation of the scale of an accelerometer. Noise: data sheet of the MPU-6050, sensitivity tolerance of 3 %.
-_SCALE = 0.03
+#: Largest ratio of a factor that was measured and a unit, either way, beyond any error of scale: of rates beside those
+#: of a lidar, and of the mean force over seconds beside gravity. Tuned: by hand.
+RATE_RATIO, _GRAVITY_RATIO = 1.35, 1.6
 
 
 class Units(NamedTuple):
@@ -118,6 +117,9 @@ def _acc_unit(sizes: np.ndarray) -> tuple[float, str]:
 
 
 def _contradiction(sizes: np.ndarray) -> float:
-    """Median squared difference of mean forces (K,), m/s2, from gravity, over the variance of the scale."""
+    """Median squared difference of mean forces (K,), m/s2, from gravity, over the variance of the scale.
+
+    By its data sheet (MPU-6050), the scale of an accelerometer is as uncertain as that of a gyroscope.
+    """
     # Of two windows the better one counts: damage in the other one is no contradiction.
-    return float(np.sort((sizes / GRAVITY - 1) ** 2)[(len(sizes) - 1) // 2] / _SCALE**2)
+    return float(np.sort((sizes / GRAVITY - 1) ** 2)[(len(sizes) - 1) // 2] / PRIOR_SIGMA[7] ** 2)
