@@ -39,7 +39,7 @@ from rover_pipeline.kinematics.mounts import (
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve
-from rover_pipeline.radar.ego_motion import MIN_ECHOES, tangents
+from rover_pipeline.radar.ego_motion import tangents
 from rover_pipeline.radar.tuning import TUNING
 
 #: Iterations at most, the step after which there are no more, rotations that are tried before, on about as many points,
@@ -108,9 +108,6 @@ def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, 
         scale = max(float(np.median(rows.residual**2)) / _MEDIAN, 1e-6) if len(rows.residual) else 1.0
         # Cauchy's weights.
         weight = 1 / (scale * (1 + rows.residual**2 / (scale * _RARE)))
-        shown = _reliability(rows, motion, weight)
-        rows.instrument[:, 6] *= shown
-        rows.slope[:, 6] *= shown
         pull = weight[:, None] * rows.instrument
         gradients = pull * rows.residual[:, None]
         normal = information + matmul(pull.T, rows.slope)
@@ -170,25 +167,20 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
 
 
 class _Rows(NamedTuple):
-    """N points of K frames beside the motion of the lidar, each over the deviation of its Doppler.
+    """N points beside the motion of the lidar, each over the deviation of its Doppler.
 
     Attributes:
         residual: f8 (N,).
         slope: f8 (N, 10), of the predicted velocity along the point by the mount's error, and by the stretch.
         instrument: f8 (N, 10), the same with the change of the motion over whole periods of sweeps, before and
             after: errors of the lidar's velocity there are independent of the residual.
-        direction: f8 (N, 3), unit vectors; along: f8 (N, 3), slope by the velocity in the radar's frame.
-        change, vel: f8 (K, 3), of frames: change of that velocity, m/s2, and the velocity, m/s.
-        frame: i8 (N,), of points.
+        direction: f8 (N, 3), unit vectors; frame: i8 (N,).
     """
 
     residual: np.ndarray
     slope: np.ndarray
     instrument: np.ndarray
     direction: np.ndarray
-    along: np.ndarray
-    change: np.ndarray
-    vel: np.ndarray
     frame: np.ndarray
 
 
@@ -240,7 +232,7 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
         for part in (np.concatenate([skew(moved), skew(turn), each[:, :, None]], axis=2) for each in changes)
     )
     by_error, by_change = (-np.einsum("ni,nij->nj", along, each[frame]) for each in (slope, instrument))
-    return _Rows(residual, by_error, by_change, radar.direction, along, instrument[:, :, 6], vel, frame)
+    return _Rows(residual, by_error, by_change, radar.direction, frame)
 
 
 def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -249,33 +241,6 @@ def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     slopes = vel[:, 1:] - vel[:, :1] * tangents(radar.direction)
     sigma = np.sqrt(radar.sigma**2 + ((radar.error * slopes) ** 2).sum(axis=1))
     return (radar.doppler + (radar.direction * vel).sum(axis=1)) / sigma, sigma, slopes
-
-
-def _reliability(rows: _Rows, motion: _Motion, weight: np.ndarray) -> float:
-    """The share of the changes of the lidar's motion, over whole sweeps, that is no error of the lidar, 0 to 1.
-
-    Changes as the radar sees them have other errors (W. Fuller, Measurement Error Models, 1987).
-    """
-    times, last, pull = motion.times, len(motion.times) - 1, weight[:, None] * rows.along
-    if last < 1:
-        return 0.0
-    terms = np.concatenate([pull[:, :, None] * rows.along[:, None], (pull * rows.residual[:, None])[..., None]], axis=2)
-    place = (rows.frame[:, None] * 12 + np.arange(12)).ravel()
-    sums = np.bincount(place, terms.ravel(), 12 * (last + 1)).reshape(-1, 3, 4)
-    information, off = sums[..., :3], sums[..., 3]
-    good = np.bincount(rows.frame, minlength=last + 1) >= MIN_ECHOES
-    vel = rows.vel - solve(information + np.eye(3), off[..., None])[..., 0]
-    change, both, longest = np.zeros_like(vel), good, 1.5 * float(np.median(np.diff(times)))
-    for shift in (-motion.period, motion.period):
-        after = np.clip(np.searchsorted(times, times + shift), 1, last)
-        span = times[after] - times[after - 1]
-        later = ((times + shift - times[after - 1]) / span)[:, None]
-        both = both & good[after] & good[after - 1] & (span < longest) & (later[:, 0] >= 0) & (later[:, 0] <= 1)
-        change += ((1 - later) * vel[after - 1] + later * vel[after]) / (2 * shift)
-    seen, whole = (
-        np.einsum("ka,kab,kb->", rows.change[both], information[both], each[both]) for each in (change, rows.change)
-    )
-    return float(np.clip(seen / whole, 0.0, 1.0)) if whole > 0 else 0.0
 
 
 def _turned(radar: Echoes, motion: _Motion, start: Mount, information: np.ndarray) -> Mount:

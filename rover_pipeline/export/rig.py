@@ -77,7 +77,9 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
     sections: dict[str, Any] = {}
     for sensor, found in shown.items():
         declared, estimate = _of_recordings(sensor, found)
-        adopted[sensor], sections[sensor] = _described(declared, estimate)
+        mount, sections[sensor] = _described(declared, estimate)
+        if declared.known or estimate.adopted:  # nobody knows where another one is, and the file does not claim it
+            adopted[sensor] = mount
         if device := found[0][1].device:
             sections[sensor]["device"] = device
         yield _line(sensor, declared, estimate)
@@ -154,13 +156,9 @@ def _as_config(mount: Mount) -> Mapping[str, Any]:
 def _line(sensor: str, declared: Mount, estimate: mounts.MountEstimate) -> str:
     """What people read: the mount less the declared one, where it is observed."""
     if not estimate.adopted:
-        return f"{sensor}: stays as declared"
-    error, parts = mounts.difference(declared, estimate.mount), []
-    for name, (unit, factor), off, sigma, seen in zip(
-        mounts.COMPONENTS, mounts.UNITS, error, estimate.sigma, estimate.observed, strict=True
-    ):
-        parts += [f"{name} {factor * off:+.3g} \u00b1 {factor * sigma:.2g} {unit}"] if seen else []
-    line = f"{sensor}: {', '.join(parts)}"
+        return f"{sensor}: {'stays as declared' if declared.known else 'nobody says where it is, nor is that shown'}"
+    error, seen = mounts.difference(declared, estimate.mount), np.flatnonzero(estimate.observed).tolist()
+    line = f"{sensor}: {mounts.described(error, estimate.sigma, seen)}"
     if not declared.known:
         return line
     wrong = "contradicts" if mounts.compare(declared, estimate).is_wrong else "agrees with"

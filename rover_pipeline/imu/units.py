@@ -71,8 +71,8 @@ def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:
     limit = chdtri(1, FALSE_ALARM)
     unit = "deg/s" if deg < limit < rad - deg else "rad/s"
     right, wrong = (min(_change(*each) for each in turned[unit, hand]) for hand in (1, -1))
-    least = min(right, _change(*_turned(force, 0 * rates)))
-    return Units(factor, acc_unit, unit, wrong < least / 2 and decisive(wrong, least, len(force)))
+    smallest = min(right, _change(*_turned(force, 0 * rates)))
+    return Units(factor, acc_unit, unit, wrong < smallest / 2 and decisive(wrong, smallest, len(force)))
 
 
 def _windows(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ a time, s. The true mount is exp(r) R, the translation plus its error, and the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -70,10 +70,8 @@ class MountEstimate:
     def tested(self) -> str:
         """The smallest errors of a declared mount that `compare` finds one at a time, and what it does not test."""
         sizes = np.sqrt(chdtri(1, FALSE_ALARM / 2 / max(1, self.observed.sum())) * (self.sigma**2 + TOLERANCE**2))
-        parts, missing = [], []
-        for name, (unit, factor), size, seen in zip(COMPONENTS, UNITS, sizes, self.observed, strict=True):
-            parts += [f"{name} {factor * size:.2g} {unit}"] if seen else []
-            missing += [] if seen else [name]
+        parts = [f"{COMPONENTS[i]} {UNITS[i][1] * sizes[i]:.2g} {UNITS[i][0]}" for i in np.flatnonzero(self.observed)]
+        missing = [COMPONENTS[i] for i in np.flatnonzero(~self.observed)]
         found = [f"errors from {', '.join(parts)} would be found"] if parts else []
         return "; ".join(found + ([f"not tested: {', '.join(missing)}"] if missing else []))
 
@@ -111,11 +109,13 @@ class Deviation(NamedTuple):
         show less what was declared."""
         ratio = np.abs(self.error) / self.sigma
         chosen = [i for i in np.argsort(-ratio, kind="stable") if ratio[i] > max(3.0, ratio.max() / 4)]
-        parts = []
-        for i in chosen or [self.component]:
-            unit, factor = UNITS[i]
-            parts.append(f"{COMPONENTS[i]} {factor * self.error[i]:+.3g} \u00b1 {factor * self.sigma[i]:.2g} {unit}")
-        return ", ".join(parts)
+        return described(self.error, self.sigma, chosen or [self.component])
+
+
+def described(error: np.ndarray, sigma: np.ndarray, components: Iterable[int]) -> str:
+    """Some components of an error with their deviations, for people."""
+    named = ((COMPONENTS[i], error[i], sigma[i], *UNITS[i]) for i in components)
+    return ", ".join(f"{name} {k * each:+.3g} \u00b1 {k * its:.2g} {unit}" for name, each, its, unit, k in named)
 
 
 def prior_covariance(mount: Mount) -> np.ndarray:

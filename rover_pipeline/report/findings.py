@@ -305,7 +305,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     for name, text in evidence.mounts:
         command = f"`rover-pipeline calibrate rig {evidence.trace} -o rig.yaml`"
         advice = f"{command} measures it; see first that the trajectory is right."
-        yield _finding("warning", name, f"{text} off what `rig` says", advice)
+        yield _finding("warning", name, text, advice)
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:

@@ -195,6 +195,6 @@ class Summary(_Model):
     sync: tuple[SyncSummary, ...] = Field((), description="Empty without `_sync`.")
     mounts: tuple[MountSummary, ...] = Field((), description="Of sensors whose mount the recording shows.")
     tested: dict[str, str] = Field(
-        {}, description="Sensor -> from which size on errors of its declared mount are found, and which are not tested."
+        {}, description="Sensor -> from which size on errors of its mount are found, and which are not tested."
     )
     steps: tuple[StepSummary, ...] = Field((), description="In the order in which they were started.")

@@ -34,6 +34,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.level import ARM_PRIOR, Level
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import summarise
+from rover_pipeline.report.read import contents
 from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.validation.mounts import Shown
@@ -106,6 +107,32 @@ def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebo
     assert stated["rotation_sigma_deg"] == [5.0] * 3 and stated["observed"] == []
     assert "17 frames are too few" in stated["remarks"]
     assert Config.parse({"rig": str(tmp_path / "rig.yaml")}).rig.radar is not None
+
+
+def test_a_sensor_of_which_nobody_says_where_it_is_is_in_the_file_only_where_it_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = Mount(np.zeros(3), np.eye(3), "identity")
+    turned = shown(np.array([0, 0, 1.5, 0, 0, 0, 0]), declared=nowhere)
+    nothing = Shown("camera", "camera", nowhere, unknown(nowhere, "measure it"), {})
+    content = calibrated(monkeypatch, tmp_path, {"a": [turned, nothing]})
+    assert [*content["rig"]] == ["radar_front"] and "covariance" in content["rig"]["radar_front"]
+    assert content["estimates"]["camera"]["declared"] is None
+    said = capsys.readouterr().out
+    assert "radar_front: roll +0 ± 0.57 degrees" in said and "camera: nobody says where it is" in said
+
+
+def test_a_page_says_where_a_sensor_is_of_which_rig_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nowhere = Mount(np.zeros(3), np.eye(3), "identity")
+    turned, there = (shown(np.array([0, 0, yaw, 0, 0, 0, 0]), declared=nowhere) for yaw in (1.5, 0.0))
+    nothing = Shown("camera", "camera", nowhere, unknown(nowhere, "measure it"), {})
+    monkeypatch.setattr(contents, "shown_mounts", lambda trace: iter([turned, there._replace(sensor="imu"), nothing]))
+    _, wrong, tested = contents.read_mounts(tmp_path)
+    ((sensor, text),) = wrong
+    assert sensor == "radar_front" and text.startswith("yaw +85.9 ± 0.58 degrees off the lidar's pose")
+    assert tested["camera"] == "not tested; measure it" and tested["imu"].startswith("errors from")
 
 
 def test_without_a_lidar_and_a_radar_no_mount_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,8 +166,8 @@ MountsFound = tuple[list[MountSummary], list[tuple[str, str]], dict[str, str]]
 
 
 def read_mounts(trace: Path) -> MountsFound:
-    """Mounts that the recording shows; the sensors whose declared mount contradicts it, and by how much; and of each
-    sensor with a declared mount how far that was tested."""
+    """Mounts that the recording shows; the sensors whose mount contradicts it, and by how much; and of each other one
+    how far it was tested. A sensor of which nobody says where it is is where the lidar is."""
     found: list[MountSummary] = []
     wrong: list[tuple[str, str]] = []
     tested: dict[str, str] = {}
@@ -175,9 +175,10 @@ def read_mounts(trace: Path) -> MountsFound:
     with suppress(ConfigError), unless_damaged():
         for each in shown_mounts(trace):
             off, estimate = compare(each.declared, each.estimate), each.estimate
-            if each.declared.known and estimate.adopted and off.is_wrong:
-                wrong.append((each.sensor, str(off)))
-            elif each.declared.known:
+            if estimate.adopted and off.is_wrong:
+                stated = "what `rig` says" if each.declared.known else "the lidar's pose, which it gets: `rig` has none"
+                wrong.append((each.sensor, f"{off} off {stated}"))
+            else:
                 shown = estimate.observed.any() and not off.is_wrong
                 tested[each.sensor] = estimate.tested() if shown else "; ".join(("not tested", *estimate.remarks))
             if estimate.observed.any():
