@@ -24,6 +24,7 @@ def chirp_settings(config: str | None) -> Mapping[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
+@lru_cache(maxsize=8)
 def is_real(words: int, sidecar: str | None) -> bool:
     """Whether samples are real instead of complex; complex if there is no sidecar.
 
@@ -44,6 +45,7 @@ def is_real(words: int, sidecar: str | None) -> bool:
     return words == samples
 
 
+@lru_cache(maxsize=8)
 def resolutions(sidecar: str | None) -> tuple[float, float] | None:
     """Size of a range bin, m, and of a Doppler bin, m/s, without zero padding; None if `radar.json` does not say."""
     metres = _read(float, sidecar, "range_resolution")
