@@ -24,7 +24,7 @@ TUNED: dict[str, int] = {
     "engine": 1,
     "export": 8,
     "importers": 12,
-    "imu": 19,
+    "imu": 18,
     "kinematics": 3,
     "lidar": 3,
     "mapping": 14,
