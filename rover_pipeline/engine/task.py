@@ -28,9 +28,9 @@ from rover_pipeline.options import Options
 #: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
 #: the same in all of a recording. Tuned: by hand.
 _INSPECTED, PREPARED = 4, 16
-#: Channel -> the function that finds samples which were not measured as a whole, of samples and the two before them.
-#: They are treated like samples that cannot be decoded.
-_DAMAGED = {"iq": "rover_pipeline.radar.damage:damaged"}
+#: Channel and type -> the function that finds samples which were not measured as a whole, of samples and the two before
+#: them. They are treated like samples that cannot be decoded.
+_DAMAGED = {("iq", "i2"): "rover_pipeline.radar.damage:damaged"}
 
 
 class Part(NamedTuple):
@@ -233,7 +233,7 @@ class FrameTask:
         return self._read_channel(channel, start, stop, decoded), decoded
 
     def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
-        if (find := _DAMAGED.get(channel.path.name)) is None:
+        if (find := _DAMAGED.get((channel.path.name, channel.spec.type))) is None:
             return self._read_decodable(channel, start, stop, readable)
         first = max(0, start - 2)
         decoded = np.ones(stop - first, bool)

@@ -18,8 +18,10 @@ def damaged(frames: np.ndarray, new: int) -> np.ndarray:
 
     Args:
         frames: i2, (frame, chirp, tx, rx, word), in the order of the recording. A recorder with two buffers that reads
-            one which was not filled finds the frame before the last.
+            one which was not filled finds the frame before the last. With other axes they are no radar's, and whole.
     """
+    if frames.ndim != 5:
+        return np.zeros(new, bool)
     pieces = _pieces(frames)
     numbers = range(len(frames) - new, len(frames))
     return np.array([_has_zeros(pieces[i]) or _repeats(pieces[i], pieces[max(0, i - 2) : i]) for i in numbers], bool)

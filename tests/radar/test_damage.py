@@ -64,6 +64,10 @@ def test_a_receiver_that_is_off_damages_no_frame() -> None:
     assert not damaged(frames, 4).any() and not has_zeros(frames).any()
 
 
+def test_a_channel_of_that_name_with_other_axes_is_whole() -> None:
+    assert not damaged(np.zeros((4, 8), "i2"), 3).any()
+
+
 def test_zeros_in_the_place_of_a_packet_and_frames_without_any_signal_are_found() -> None:
     frames = noise(4, 1.0)
     frames[1].reshape(-1)[300 : 300 + 728] = 0
