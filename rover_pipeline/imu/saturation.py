@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.spatial.transform import Rotation
 from scipy.special import pdtrc
 
 from rover_pipeline.imu.blocks import frozen
+from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.kinematics.mounts import FALSE_ALARM
+from rover_pipeline.numerics.blocks import blocks
 
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
-#: measures them. Noise: data sheets, whose full scale is 4,000 degrees a second (ISM330DHCX) and 40 g (ADIS16470).
-MAX_RATE, MAX_FORCE = np.radians(4000.0), 40 * GRAVITY
+#: measures them. And largest change of velocity in `STEADY_S`, m/s: cars reach 100 km/h in 3 s and brake in as many.
+#: Noise: data sheets, whose full scale is 4,000 degrees a second (ISM330DHCX) and 40 g (ADIS16470).
+MAX_RATE, MAX_FORCE, _MAX_CHANGE = np.radians(4000.0), 40 * GRAVITY, 30.0
 
 
 def damaged(acc: np.ndarray, avel: np.ndarray, period: float) -> np.ndarray:
@@ -68,3 +72,28 @@ def _stands_out(counts: np.ndarray, number: int) -> bool:
     """
     beside = max(counts[each] for each in (number - 1, number + 1) if 0 <= each < len(counts))
     return bool(pdtrc(counts[number] - 1, (beside + 1) / (np.sqrt(2) - 1)) < FALSE_ALARM)
+
+
+def contradicted(times: np.ndarray, acc: np.ndarray, quat: np.ndarray) -> np.ndarray:
+    """Where a filter does not bring gyroscope and accelerometer together, bool (N,).
+
+    Over some seconds the mean force in the world is gravity and a change of velocity. One that no rig makes shows that
+    the orientation is wrong: by a bias that jumps, or because axes are not those of the accelerometer.
+
+    Args:
+        times: f8 (N,), s; acc: (N, 3), m/s2, NaN where not valid; quat: f8 (N, 4), world-from-imu, x y z w.
+    """
+    number = ((times - times.min()) // STEADY_S).astype(int)
+    sums, count = np.zeros((number.max() + 1, 3)), np.zeros(number.max() + 1)
+    for part in blocks(len(times)):
+        good = np.isfinite(acc[part]).all(axis=1)
+        at, force = number[part][good], acc[part][good].astype("f8")
+        np.add.at(sums, at, Rotation.from_quat(quat[part][good]).apply(force) - [0.0, 0.0, GRAVITY])
+        count += np.bincount(at, minlength=len(count))
+    # In parts of the time, as at the end, brief forces do not cancel out.
+    change = STEADY_S * np.linalg.norm(sums, axis=1) / np.maximum(count, 1)
+    wrong = (change > _MAX_CHANGE) & (count > count.max() / 2)
+    # What turned it may have been before, and lasts until the filter has followed.
+    around = np.concatenate([[False], wrong, [False]])
+    near: np.ndarray = (around[:-2] | around[1:-1] | around[2:])[number]
+    return near

@@ -13,7 +13,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
-from rover_pipeline.imu.saturation import at_limit, damaged
+from rover_pipeline.imu.saturation import at_limit, contradicted, damaged
 from rover_pipeline.imu.units import RATES, units_of
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
@@ -59,6 +59,12 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
             f"{np.argmax(bad)}"
         )
     result = orient(times.best, acc, avel, period, options, trusted)
+    if (bad := contradicted(times.best, np.where(trusted[:, None], acc, np.nan), result.quat)).any():
+        known &= ~bad
+        warnings.append(
+            f"imu: from sample {np.argmax(bad)} on, the gyroscope and the accelerometer contradict each other, by more "
+            f"than a motion explains: {bad.sum()} samples are not valid; axes may be exchanged, or a bias jumped"
+        )
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
         "still_s": [[round(time - times.best[0], 3) for time in each] for each in result.stationary],

@@ -271,6 +271,20 @@ def test_what_no_imu_measures_is_not_valid_and_does_not_change_the_others(tmp_pa
     assert (tilt - expected)[~bad].max() < 4, "degrees, after gaps of 0.6 s in which it turns; 50 with these samples"
 
 
+@pytest.mark.parametrize("preset", ["indoor", "bike"])
+def test_no_sample_with_a_wrong_tilt_is_valid_where_gyroscope_and_accelerometer_contradict_each_other(
+    preset: str, tmp_path: Path
+) -> None:
+    data = ride(preset, 40.0)
+    later = np.arange(len(data.ts)) >= len(data.ts) // 2
+    wrong = {"axes": data.avel[:, [1, 2, 0]], "jump": data.avel + later[:, None] * [1.0, 0.0, 0.0]}
+    for name, avel in wrong.items():
+        sensor, provenance = run_filtered(record(tmp_path / name, data._replace(avel=avel)))
+        valid, tilt = sensor.valid(len(data.ts)) != 0, tilt_error(sensor.channel("quat").read(), data.truth)
+        assert tilt.max() > 80 and (tilt[valid] < 10).all()
+        assert any("contradict each other" in each for each in provenance["notes"])
+
+
 def test_a_simulator_without_noise_that_is_at_rest_is_not_frozen() -> None:
     acc, avel = np.tile([0.1, 0.0, 9.8], (100, 1)), np.zeros((100, 3))
     assert not damaged(acc, avel, 0.01).any()
