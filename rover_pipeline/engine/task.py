@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,9 +29,11 @@ from rover_pipeline.options import Options
 #: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
 #: the same in all of a recording. Tuned: by hand.
 _INSPECTED, PREPARED = 4, 16
-#: Channel and type -> the function that finds samples which were not measured as a whole, of samples and the two before
-#: them. They are treated like samples that cannot be decoded.
+#: Channel and type -> the function that finds samples which were not measured as a whole, of samples and up to two that
+#: are before them. They are treated like samples that cannot be decoded.
 _DAMAGED = {("iq", "i2"): "rover_pipeline.radar.damage:damaged"}
+#: The channel that a thread has read last, the end of the block, and its last two samples.
+_LAST_READ = threading.local()
 
 
 class Part(NamedTuple):
@@ -235,14 +238,20 @@ class FrameTask:
     def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
         if (find := _DAMAGED.get((channel.path.name, channel.spec.type))) is None:
             return self._read_decodable(channel, start, stop, readable)
-        first = max(0, start - 2)
-        decoded = np.ones(stop - first, bool)
-        block = self._read_decodable(channel, first, stop, decoded)
-        damaged, block = load(find)(block, stop - start), block[start - first :]
+        decoded = np.ones(stop - start, bool)
+        block = self._read_decodable(channel, start, stop, decoded)
+        last = getattr(_LAST_READ, "block", None)
+        if last is not None and last[0] is channel and last[1] == start:
+            before = last[2]
+        else:
+            first = max(0, start - 2)
+            before = self._read_decodable(channel, first, start, np.ones(start - first, bool)) if start else block[:0]
+        damaged = load(find)(block, before)
+        _LAST_READ.block = channel, stop, np.concatenate([before, block[-2:]])[-2:]
         if channel in self.inputs.channels.values():  # what is known to be damaged stays as it is
             damaged &= self.inputs.valid[start:stop] != 0
         block[damaged] = 0
-        readable &= decoded[start - first :] & ~damaged
+        readable &= decoded & ~damaged
         return block
 
     def _read_decodable(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:

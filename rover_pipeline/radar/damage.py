@@ -13,17 +13,18 @@ import math
 import numpy as np
 
 
-def damaged(frames: np.ndarray, new: int) -> np.ndarray:
-    """Which of the last `new` frames have parts that are zero, or those of one of the two frames before, bool (new,).
+def damaged(frames: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Which frames have parts that are zero, or those of one of the two frames before them, bool (frame,).
 
     Args:
-        frames: i2, (frame, chirp, tx, rx, word), in the order of the recording. A recorder with two buffers that reads
-            one which was not filled finds the frame before the last. With other axes they are no radar's, and whole.
+        frames: i2, (frame, chirp, tx, rx, word), in the order of the recording. With other axes they are no radar's.
+        before: the same of up to two frames before them. A recorder with two buffers that reads one which was not
+            filled finds the frame before the last.
     """
     if frames.ndim != 5:
-        return np.zeros(new, bool)
-    pieces = _pieces(frames)
-    numbers = range(len(frames) - new, len(frames))
+        return np.zeros(len(frames), bool)
+    pieces = [*_pieces(before), *_pieces(frames)]
+    numbers = range(len(before), len(pieces))
     return np.array([_has_zeros(pieces[i]) or _repeats(pieces[i], pieces[max(0, i - 2) : i]) for i in numbers], bool)
 
 
@@ -41,10 +42,10 @@ def _pieces(frames: np.ndarray) -> np.ndarray:
     groups = frames.view(f"u{2 * math.gcd(words, 4)}")
     count = max(1, words // 64)
     size = groups.shape[-1] // count
-    return groups[..., : count * size].reshape(*lead[:2], -1, count, size)
+    return groups[..., : count * size].reshape(*lead[:2], math.prod(lead[2:]), count, size)
 
 
-def _repeats(frame: np.ndarray, before: np.ndarray) -> bool:
+def _repeats(frame: np.ndarray, before: list[np.ndarray]) -> bool:
     for other in before:
         if (equal := _equal(frame, other)).any():
             words = frame.view("i2")

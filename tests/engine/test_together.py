@@ -83,8 +83,8 @@ def test_each_frame_is_read_once_for_all_of_them(trace: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "preadv", counted)
     run_together(asked(), trace, threads=threads, dask=SMALL)
     assert set(read) == set(range(FRAMES))
-    # Each range of frames, of one frame here, is compared with the two before it.
-    assert sum(read.values()) <= 3 * (FRAMES + LOOKED_AT), "steps read on their own"
+    # A frame is compared with the two before it, which one thread has read, and of two threads perhaps the other one.
+    assert sum(read.values()) <= (FRAMES if threads == 1 else 3 * FRAMES) + 3 * LOOKED_AT, "steps read on their own"
 
 
 def test_a_step_that_fails_leaves_the_others_whole(trace: Path) -> None:
