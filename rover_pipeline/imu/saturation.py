@@ -88,7 +88,8 @@ def contradicted(times: np.ndarray, acc: np.ndarray, quat: np.ndarray) -> np.nda
     for part in blocks(len(times)):
         good = np.isfinite(acc[part]).all(axis=1)
         at, force = number[part][good], acc[part][good].astype("f8")
-        np.add.at(sums, at, Rotation.from_quat(quat[part][good]).apply(force) - [0.0, 0.0, GRAVITY])
+        rot = Rotation.from_quat(quat[part][good]).as_matrix()
+        np.add.at(sums, at, np.einsum("nij,nj->ni", rot, force) - [0.0, 0.0, GRAVITY])
         count += np.bincount(at, minlength=len(count))
     # In parts of the time, as at the end, brief forces do not cancel out.
     change = STEADY_S * np.linalg.norm(sums, axis=1) / np.maximum(count, 1)
