@@ -35,7 +35,6 @@ from rover_pipeline.calibrate.outlines import KINDS, Album, Outlines, Pair, outl
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import (
-    FALSE_ALARM,
     PRIOR_SIGMA,
     MountEstimate,
     changed,
@@ -45,6 +44,7 @@ from rover_pipeline.kinematics.mounts import (
 )
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
+from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Blur of the pictures' edges from level to level, degrees: the last one is half of the spacing of common beams, the
 #: first one finds mounts that are degrees off. Tuned: lidar_camera_kitti_object.

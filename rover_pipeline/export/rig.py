@@ -22,6 +22,7 @@ from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.kinematics import mounts
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.validation.mounts import Shown, shown_beside_imu, shown_mounts
 
 #: Types of the sensors that have a mount, and what is made of each before. Layout.
@@ -115,7 +116,7 @@ def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mo
             raise ConfigError(f"{trace}: declares another mount of {sensor} than {first}; calibrate it alone")
     whole = mounts.combine(start.declared, [each.estimate for _, each in found])
     for (one, a), (two, b) in combinations(found, 2):
-        if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < mounts.FALSE_ALARM:
+        if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < FALSE_ALARM:
             text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
             return start.declared, mounts.MountEstimate(
                 start.declared, whole.prior, whole.prior, (text,), adopted=False

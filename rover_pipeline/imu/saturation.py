@@ -9,8 +9,8 @@ from scipy.special import pdtrc
 
 from rover_pipeline.imu.blocks import frozen
 from rover_pipeline.imu.stationary import STEADY_S
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
 #: measures them. And largest change of velocity in `STEADY_S`, m/s: cars reach 100 km/h in 3 s and brake in as many.
@@ -83,7 +83,8 @@ def contradicted(times: np.ndarray, acc: np.ndarray, quat: np.ndarray) -> np.nda
     Args:
         times: f8 (N,), s; acc: (N, 3), m/s2, NaN where not valid; quat: f8 (N, 4), world-from-imu, x y z w.
     """
-    number = ((times - times.min()) // STEADY_S).astype(int)
+    # Parts without a sample have no number: a clock that is set leaves years without any.
+    number = np.cumsum(np.diff((times - times.min()) // STEADY_S, prepend=0.0) != 0)
     sums, count = np.zeros((number.max() + 1, 3)), np.zeros(number.max() + 1)
     for part in blocks(len(times)):
         good = np.isfinite(acc[part]).all(axis=1)

@@ -18,9 +18,9 @@ from rover_pipeline.imu.blocks import INTERVAL, Means
 from rover_pipeline.imu.correlation import decisive
 from rover_pipeline.imu.saturation import MAX_FORCE, MAX_RATE
 from rover_pipeline.imu.stationary import STEADY_S
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Units of angular velocities by their value in rad/s; the first one is declared. Layout.
 RATES = {"rad/s": 1.0, "deg/s": np.pi / 180}
@@ -78,11 +78,15 @@ def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:
 def _windows(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means over brief blocks, f8 (window, block, 3) each, of all windows without a gap."""
     step = INTERVAL / 2
-    blocks = int((times[-1] - times[0]) / step) if len(times) > 1 else 0
+    blocks = max(0, int((times[-1] - times[0]) / step)) if len(times) else 0
     count = min(blocks, round(STEADY_S / step))
     if not count:
         return np.zeros((0, 1, 3)), np.zeros((0, 1, 3))
-    begin, whole = times[0] + step * np.arange(blocks // count * count), np.ones(len(times), bool)
+    # Only windows with samples: a clock that is set leaves years without any.
+    number = ((times - times[0]) // (step * count)).astype("i8")
+    some = np.unique(number[np.concatenate([[True], np.diff(number) != 0])])
+    begin = times[0] + step * (count * some[(some >= 0) & (some < blocks // count), None] + np.arange(count)).ravel()
+    whole = np.ones(len(times), bool)
     (force, known), (rates, _) = (Means(times, values, whole).over(begin, step) for values in (acc, avel))
     chosen = known.reshape(-1, count).all(axis=1)
     return force.reshape(-1, count, 3)[chosen], rates.reshape(-1, count, 3)[chosen]

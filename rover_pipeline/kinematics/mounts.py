@@ -16,6 +16,7 @@ from scipy.special import chdtrc, chdtri
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
+from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Components of an error, units that people read, and the factors to them. Layout.
 COMPONENTS = ("roll", "pitch", "yaw", "x", "y", "z", "time")
@@ -25,8 +26,6 @@ UNITS = (("degrees", 180 / np.pi),) * 3 + (("m", 1.0),) * 3 + (("ms", 1e3),)
 PRIOR_SIGMA = np.array([np.radians(5.0)] * 3 + [0.2] * 3 + [0.05])
 UNKNOWN_SIGMA = np.array([3.0] * 3 + [1.0] * 3 + [0.05])
 TOLERANCE = np.array([np.radians(0.1)] * 3 + [0.005] * 3 + [0.001])
-#: Share of true mounts that a test calls wrong. Noise: chi square.
-FALSE_ALARM = 2e-3
 #: What motion shows which components. Layout.
 _MOTIONS = (
     ((0, 1, 2), "its rotation about {}", "move forward and sideways, and tilt the rig, 20 s"),

@@ -9,6 +9,8 @@ MAD_TO_SD = 1.4826
 #: Size of a residual, in medians of all, from which it weighs less (Huber's function): 1.345 standard deviations, with
 #: an efficiency of 95 %. Noise: normal distribution.
 HUBER = 2.0
+#: Share of the true that a test calls false: the one rate of false alarms. Noise: chi square.
+FALSE_ALARM = 2e-3
 
 
 def huber(size: np.ndarray, usual: float | np.ndarray) -> np.ndarray:

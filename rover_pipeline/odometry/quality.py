@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch

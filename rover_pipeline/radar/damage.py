@@ -12,6 +12,8 @@ import math
 
 import numpy as np
 
+from rover_pipeline.numerics.robust import FALSE_ALARM
+
 
 def damaged(frames: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Which frames have parts that are zero, or those of one of the two frames before them, bool (frame,).
@@ -75,11 +77,11 @@ def _equal(frame: np.ndarray, other: np.ndarray) -> np.ndarray:
     return equal
 
 
-def _proves(found: np.ndarray, share: np.ndarray, words: int, false_alarm: float = 1e-3) -> bool:
-    """Whether pieces are no coincidence, which less than this share of frames without damage may look like.
+def _proves(found: np.ndarray, share: np.ndarray, words: int) -> bool:
+    """Whether pieces are no coincidence, at the rate of false alarms.
 
     Args:
         found: bool (chirp, antenna, piece); share: f8 (antenna,), of the words that are equal by coincidence.
         words: of a piece.
     """
-    return bool((found.any(axis=(0, 2)) & (share**words * found.size < false_alarm)).any())
+    return bool((found.any(axis=(0, 2)) & (share**words * found.size < FALSE_ALARM)).any())

@@ -21,12 +21,13 @@ from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
-from rover_pipeline.kinematics.mounts import FALSE_ALARM, PRIOR_SIGMA, TOLERANCE
+from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, remove_tilt, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import eigvalsh, matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smooth
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
     OUTLIER,

@@ -10,12 +10,13 @@ from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtri
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import FALSE_ALARM, PRIOR_SIGMA
+from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, integrated, sampled
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.blocks import Memory
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.ego_motion import OUTLIER, vertical_sigma
 from rover_pipeline.radar.factor_graph import RadarVelocities, without_prior
 from rover_pipeline.radar.options import RadarOdometryOptions

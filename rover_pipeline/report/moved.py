@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import FALSE_ALARM, MountEstimate, moved, prior_covariance
+from rover_pipeline.kinematics.mounts import MountEstimate, moved, prior_covariance
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.report.fleet import Row
 from rover_pipeline.report.summary import Finding, MountSummary
 

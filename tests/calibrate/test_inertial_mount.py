@@ -10,7 +10,8 @@ from scipy.special import chdtrc
 
 from rover_pipeline.calibrate.inertial_mount import calibrate
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import FALSE_ALARM, changed, compare, difference
+from rover_pipeline.kinematics.mounts import changed, compare, difference
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.velocity_factors import Measured, Recorded
 from rover_pipeline.simulate.presets import PRESETS

@@ -72,3 +72,12 @@ def test_no_sample_of_a_left_handed_imu_is_valid(tmp_path: Path) -> None:
     assert not sensor.valid(count).any() and any("the other way about" in each for each in provenance["notes"])
     right, _ = run_filtered(record(tmp_path / "right", data._replace(avel=avel)))
     assert right.valid(count).all()
+
+
+def test_a_clock_that_is_set_during_the_recording_takes_no_memory_and_changes_no_unit(tmp_path: Path) -> None:
+    data = ride("indoor", 30.0)
+    late = 1.6e9 * (np.arange(len(data.ts)) >= len(data.ts) // 2)
+    for times in (data.ts + late, data.ts - late):
+        assert units_of(times, data.acc, data.avel) == (1.0, "m/s2", "rad/s", False)
+    sensor, _ = run_filtered(record(tmp_path / "trace", data._replace(ts=data.ts + late)))
+    assert sensor.valid(len(data.ts)).all()

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul, solve
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, VIEW, LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import Loop, correct_trajectory, optimize

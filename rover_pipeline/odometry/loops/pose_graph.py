@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from rover_pipeline.kinematics.mounts import FALSE_ALARM
 from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lookup import optional
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.odometry.loops.loop_matching import Match
 
 
