@@ -95,7 +95,7 @@ class Inputs:
         whole: argument -> array, or arrays by channel or by sensor.
         texts: argument -> text of a file.
         count: number of frames.
-        ts: f8, (frame,), s; late: what is added to have those of the lidar's clock, s.
+        ts: f8, (frame,), s; time_offset: what is added to have those of the lidar's clock, s.
         valid: u1, (frame,).
         fingerprints: `sensor/channel` or file -> what provenance says of it.
         states: `sensor/channel` or file -> its size and the time of its last change; see `file_state`.
@@ -110,7 +110,7 @@ class Inputs:
     texts: dict[str, str]
     count: int
     ts: np.ndarray
-    late: float
+    time_offset: float
     valid: np.ndarray
     fingerprints: dict[str, Any]
     states: dict[str, list[int]]
@@ -168,8 +168,8 @@ def open_inputs(
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
     texts = opened.texts()
-    late = beside.late if beside else opened.late(clock, options, texts.get("config"))
-    nearest, nearest_valid = opened.nearest(ts + late)
+    offset = beside.time_offset if beside else opened.time_offset(clock, options, texts.get("config"))
+    nearest, nearest_valid = opened.nearest(ts + offset)
     opened.note_reads()
     return Inputs(
         channels={argument: step.view(argument, channel, options) for argument, channel in channels.items()},
@@ -178,7 +178,7 @@ def open_inputs(
         texts=texts,
         count=count,
         ts=ts,
-        late=late,
+        time_offset=offset,
         valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
         fingerprints=opened.fingerprints,
         states=opened.states,
@@ -229,7 +229,7 @@ class _Opener:
         wanted += [VALID] if VALID in sensor.specs else []
         return sensor.length(truncate=self.policy.truncate, channels=tuple(dict.fromkeys(wanted)))
 
-    def late(self, clock: str, options: Options | None, config: str | None) -> float:
+    def time_offset(self, clock: str, options: Options | None, config: str | None) -> float:
         """What is added to the times of the frames to have those of the lidar's clock, s: by the section `rig`.
 
         Args:
