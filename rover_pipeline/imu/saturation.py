@@ -13,8 +13,8 @@ from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
-#: measures them. And largest change of velocity in `STEADY_S`, m/s: of a car that reaches 100 km/h or turns at half of it.
-#: Noise: data sheets, whose full scale is 4,000 degrees a second (ISM330DHCX) and 40 g (ADIS16470).
+#: measures them. And largest change of velocity in `STEADY_S`, m/s: of a car that reaches 100 km/h, or turns about at
+#: half of it. Noise: data sheets, whose full scale is 4,000 degrees a second (ISM330DHCX) and 40 g (ADIS16470).
 MAX_RATE, MAX_FORCE, _MAX_CHANGE = np.radians(4000.0), 40 * GRAVITY, 30.0
 
 
