@@ -216,12 +216,7 @@ def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np
 
 
 def _turn(
-    right: np.ndarray,
-    up: np.ndarray,
-    doppler: np.ndarray,
-    velocity: np.ndarray,
-    sigma: np.ndarray,
-    used: np.ndarray,
+    right: np.ndarray, up: np.ndarray, doppler: np.ndarray, velocity: np.ndarray, sigma: np.ndarray, used: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray, float]:
     """Turn of the array (sines right and up) and stretch of its angles that fit the Doppler best, with deviations."""
     ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0.05))

@@ -34,14 +34,7 @@ from rover_pipeline.calibrate.look import look, numbers_of
 from rover_pipeline.calibrate.outlines import KINDS, Album, Outlines, Pair, outlines
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import (
-    PRIOR_SIGMA,
-    MountEstimate,
-    changed,
-    difference,
-    prior_covariance,
-    unknown,
-)
+from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, MountEstimate, changed, difference, prior_covariance, unknown
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.numerics.robust import FALSE_ALARM

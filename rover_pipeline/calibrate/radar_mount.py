@@ -28,14 +28,7 @@ from scipy.special import chdtri
 from rover_pipeline.calibrate.groups import excess
 from rover_pipeline.calibrate.tuning import TUNING as CALIBRATION
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import (
-    MountEstimate,
-    adopt,
-    changed,
-    difference,
-    prior_covariance,
-    unknown,
-)
+from rover_pipeline.kinematics.mounts import MountEstimate, adopt, changed, difference, prior_covariance, unknown
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve

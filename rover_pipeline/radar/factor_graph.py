@@ -154,11 +154,7 @@ def without_prior(
 
 
 def smooth(
-    rot: np.ndarray,
-    imu: Preintegrated,
-    radars: Sequence[RadarVelocities],
-    vertical: float,
-    memory: Memory,
+    rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelocities], vertical: float, memory: Memory
 ) -> tuple[Smoothed, list[np.ndarray], Common]:
     """The motion that fits all measurements best.
 

@@ -11,14 +11,7 @@ from rover_pipeline.engine.shared import Shared
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.radar.health import Excise, clipped_share, excise
 from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.radar.spectrum import (
-    MAIN_LOBE_BINS,
-    Coupling,
-    RangeDoppler,
-    samples_of,
-    tones_of,
-    window_weights,
-)
+from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, Coupling, RangeDoppler, samples_of, tones_of, window_weights
 from rover_pipeline.radar.tuning import TUNING
 
 # Coupling of the antennas: what goes from transmitter to receiver without leaving the board.

@@ -32,14 +32,7 @@ from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smoo
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.tuning import TUNING
-from rover_pipeline.radar.velocity_factors import (
-    Measured,
-    Recorded,
-    as_factor,
-    instants,
-    likely_time_offset,
-    swing_of,
-)
+from rover_pipeline.radar.velocity_factors import Measured, Recorded, as_factor, instants, likely_time_offset, swing_of
 
 
 def radar_odom(

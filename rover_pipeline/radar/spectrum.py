@@ -31,13 +31,7 @@ Row = np.ndarray
 
 @compiled_with_fma
 def window_complex(
-    frame: np.ndarray,
-    tx: int,
-    rx: int,
-    chirps: np.ndarray,
-    samples: np.ndarray,
-    coupling: np.ndarray,
-    out: np.ndarray,
+    frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, coupling: np.ndarray, out: np.ndarray
 ) -> None:
     """Complex samples of one antenna, without its coupling, times the windows over chirps and samples.
 
@@ -63,13 +57,7 @@ def _window_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, coupling:
 
 @compiled_with_fma
 def window_real(
-    frame: np.ndarray,
-    tx: int,
-    rx: int,
-    chirps: np.ndarray,
-    samples: np.ndarray,
-    coupling: np.ndarray,
-    out: np.ndarray,
+    frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, coupling: np.ndarray, out: np.ndarray
 ) -> None:
     """As `window_complex`, for real samples: frame (chirp, tx, rx, sample), coupling f4 (sample,)."""
     for chirp in range(frame.shape[0]):

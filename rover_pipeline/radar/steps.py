@@ -23,12 +23,7 @@ from rover_pipeline.radar.boards import Board, placed_board
 from rover_pipeline.radar.ego_motion import MIN_ECHOES
 from rover_pipeline.radar.frames import Frames, near_zero
 from rover_pipeline.radar.health import antenna_power, find_bursts, interfered_share
-from rover_pipeline.radar.options import (
-    PointsOptions,
-    RangeAzimuthOptions,
-    RangeDopplerOptions,
-    SpectrumOptions,
-)
+from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared
 from rover_pipeline.radar.spectrum import decibel
