@@ -198,8 +198,7 @@ def _normalised(gains: np.ndarray) -> np.ndarray:
     """Gains with a mean phase and a mean in dB of zero."""
     size = np.maximum(np.abs(gains), 1e-6)
     phase = np.angle((gains / size).sum())
-    turned: np.ndarray = gains / np.exp(np.log(size).mean()) * np.exp(-1j * phase)
-    return turned
+    return gains / np.exp(np.log(size).mean()) * np.exp(-1j * phase)
 
 
 def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np.ndarray) -> np.ndarray:

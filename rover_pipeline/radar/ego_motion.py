@@ -74,8 +74,7 @@ def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray
     Args:
         vertical, pitch: options of `_radar_velocity`: m/s, and a share of the level speed.
     """
-    sigma: np.ndarray = np.hypot(vertical, pitch * np.hypot(vel[..., 0], vel[..., 1]))
-    return sigma
+    return np.hypot(vertical, pitch * np.hypot(vel[..., 0], vel[..., 1]))
 
 
 def tangents(direction: np.ndarray) -> np.ndarray:
@@ -84,8 +83,7 @@ def tangents(direction: np.ndarray) -> np.ndarray:
     With them the Doppler of a static target changes with the sine of its azimuth (to the left) by the velocity to the
     left less that ahead times the first one, and so with elevation.
     """
-    tangent: np.ndarray = direction[..., 1:] / np.maximum(direction[..., :1], 0.1)
-    return tangent
+    return direction[..., 1:] / np.maximum(direction[..., :1], 0.1)
 
 
 def doppler_variance(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float) -> np.ndarray:
@@ -95,8 +93,7 @@ def doppler_variance(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float)
         velocity: f8 (3,), of the radar, m/s; doppler_sigma: standard deviation of the Doppler, m/s.
     """
     slopes = velocity[1:] - velocity[0] * tangents(echoes.direction)
-    variance: np.ndarray = doppler_sigma**2 + ((echoes.error[:, None] * slopes) ** 2).sum(axis=-1)
-    return variance
+    return doppler_sigma**2 + ((echoes.error[:, None] * slopes) ** 2).sum(axis=-1)
 
 
 def largest_error(vel: np.ndarray, options: VelocitySection) -> float:
@@ -165,8 +162,7 @@ def find_velocities(
 def _shares(evidence: np.ndarray, best: np.ndarray) -> np.ndarray:
     """Evidence against the best velocity as a share of that for it, f8 (velocity,), of `evidence` as it computes it."""
     more = evidence - best
-    shares: np.ndarray = np.maximum(more, 0).sum(axis=1) / np.maximum(np.maximum(-more, 0).sum(axis=1), 1e-9)
-    return shares
+    return np.maximum(more, 0).sum(axis=1) / np.maximum(np.maximum(-more, 0).sum(axis=1), 1e-9)
 
 
 def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, np.ndarray]:
@@ -211,5 +207,4 @@ def _draws(count: int, size: int, trials: int) -> np.ndarray:
 
 def _level_distance(velocities: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """f8 (velocity,), m/s."""
-    distance: np.ndarray = np.hypot(velocities[:, 0] - velocity[0], velocities[:, 1] - velocity[1])
-    return distance
+    return np.hypot(velocities[:, 0] - velocity[0], velocities[:, 1] - velocity[1])

@@ -112,8 +112,7 @@ class Frames:
     def cleaned(self, i: int) -> np.ndarray:
         """A frame, i2 (chirp, tx, rx, word), without interference where that is to be replaced."""
         if self._how == "keep":
-            frame: np.ndarray = self.iq[i]
-            return frame
+            return self.iq[i]
         return self._once("cleaned", self._how, make=partial(excise, self.iq[i], self._how, self.real, self.order))
 
     def excised_share(self, i: int) -> float:

@@ -169,8 +169,7 @@ class PointFinder:
     def _tdm_phases(self, peaks: Peaks, bins: int) -> np.ndarray:
         """Phase that each peak gained until the chirp of each antenna, radians, f8 (peak, antenna)."""
         cycles = (peaks.doppler - bins // 2) / bins if self._options.compensate_tdm else 0 * peaks.doppler
-        phases: np.ndarray = 2 * np.pi * cycles[:, None] * self._board.delays
-        return phases
+        return 2 * np.pi * cycles[:, None] * self._board.delays
 
     def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
         """Unit vector to each peak, by the strongest beam, and the share of its power that the beam there explains."""
@@ -314,11 +313,9 @@ def _phase_likelihood(explained: np.ndarray, snr: np.ndarray, antennas: int) -> 
 
 def _smallest(likelihood: np.ndarray) -> np.ndarray:
     """The first, and so smallest, ambiguity number of each echo that is not far less likely than the best one."""
-    first: np.ndarray = (likelihood > likelihood.max(axis=1, keepdims=True) - CERTAIN).argmax(axis=1)
-    return first
+    return (likelihood > likelihood.max(axis=1, keepdims=True) - CERTAIN).argmax(axis=1)
 
 
 def _certain(likelihood: np.ndarray) -> np.ndarray:
     ordered = np.sort(likelihood, axis=1)
-    certain: np.ndarray = ordered[:, -1] - ordered[:, -2] >= CERTAIN
-    return certain
+    return ordered[:, -1] - ordered[:, -2] >= CERTAIN

@@ -395,8 +395,7 @@ class RangeDoppler:
         if not hasattr(self._thread, "buffers"):
             spectrum = _aligned((self.tx, self.rx, self.doppler_bins, 2 * self.fft_length)).view("c8")
             self._thread.buffers = spectrum, np.empty((self.doppler_bins, self.range_bins), "f4")
-        buffers: tuple[np.ndarray, np.ndarray] = self._thread.buffers
-        return buffers
+        return self._thread.buffers
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:

@@ -122,8 +122,7 @@ class ClosedPath:
 
     def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
         """The `order`-th derivative (0 to 3) of (x, y) or (x, y, z) by arc length, (N, 2) or (N, 3)."""
-        values: np.ndarray = self._derivatives[order](np.mod(arc_length, self.length))
-        return values
+        return self._derivatives[order](np.mod(arc_length, self.length))
 
     def points(self, count: int) -> np.ndarray:
         """Points at equal distances on the path, (count, 2) or (count, 3)."""

@@ -159,8 +159,7 @@ def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndar
     planes = np.empty((3, TILE * tiles.is_used.shape[0], TILE * tiles.is_used.shape[1]), "u1")
     size = lens.height, lens.width
     _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, tiles, lens.fx, points_of_a_tile(RAYS), size, planes)
-    image: np.ndarray = cv2.merge([plane[: lens.height, : lens.width] for plane in planes])
-    return image
+    return cv2.merge([plane[: lens.height, : lens.width] for plane in planes])
 
 
 class Tiles(NamedTuple):
