@@ -32,25 +32,17 @@ TURN_PRIOR = float(np.sin(PRIOR_SIGMA[0]))
 
 
 class Fit(NamedTuple):
-    """Gains of an array.
+    """Gains of an array."""
 
-    Attributes:
-        gains: c16 (antenna,), relative: their mean phase and their mean in dB are zero.
-        phase_sigma: f8 (antenna,), standard deviation of the phase, radians; of the logarithm of the gain too.
-        spacing, spacing_sigma: half wavelengths.
-        coherence: f8 (echo,), of each echo with the gains.
-        right, up: f8 (echo,), the directions.
-        used: bool (echo,).
-    """
-
-    gains: np.ndarray
+    gains: np.ndarray  #: c16 (antenna,), relative: their mean phase and their mean in dB are zero.
+    #: f8 (antenna,), standard deviation of the phase, radians; of the logarithm of the gain too.
     phase_sigma: np.ndarray
-    spacing: float
+    spacing: float  #: half wavelengths.
     spacing_sigma: float
-    coherence: np.ndarray
-    right: np.ndarray
+    coherence: np.ndarray  #: f8 (echo,), of each echo with the gains.
+    right: np.ndarray  #: f8 (echo,), the directions, as `up`.
     up: np.ndarray
-    used: np.ndarray
+    used: np.ndarray  #: bool (echo,).
 
 
 def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.ndarray, up: np.ndarray) -> Fit:

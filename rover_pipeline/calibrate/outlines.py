@@ -30,17 +30,12 @@ _POINTS, _LOWER = 1000, 14
 
 
 class Pair(NamedTuple):
-    """A sweep and a picture of one instant.
+    """A sweep and a picture of one instant."""
 
-    Attributes:
-        xyz: f8 (N, 3), returns in the lidar frame at the picture's instant, m.
-        grey: u1 (height, width); lens: its intrinsics.
-        twist: f8 (6,), rotation rate, rad/s, and velocity, m/s, of the lidar in its frame at this instant.
-    """
-
-    xyz: np.ndarray
-    grey: np.ndarray
-    lens: Lens
+    xyz: np.ndarray  #: f8 (N, 3), returns in the lidar frame at the picture's instant, m.
+    grey: np.ndarray  #: u1 (height, width).
+    lens: Lens  #: of the picture.
+    #: f8 (6,), rotation rate, rad/s, and velocity, m/s, of the lidar in its frame at this instant.
     twist: np.ndarray = np.zeros(6)
 
 
@@ -135,20 +130,14 @@ def _rank(bits: np.ndarray, ranks: np.ndarray) -> None:
 
 
 class Outlines(NamedTuple):
-    """Points on the near side of steps in depth.
+    """Points on the near side of steps in depth."""
 
-    Attributes:
-        point: f8 (N, 3), lidar frame, m; outward: f8 (N, 3), by how much a spacing of the beams moves them, m.
-        kind: i8 (N,), right, left, lower, upper; range: f8 (N,), from the camera, m; pair: i8 (N,), its number.
-        passing: f8 (N, 3), velocity of the lidar as it is at the point, m/s.
-    """
-
-    point: np.ndarray
-    outward: np.ndarray
-    kind: np.ndarray
-    range: np.ndarray
-    pair: np.ndarray
-    passing: np.ndarray
+    point: np.ndarray  #: f8 (N, 3), lidar frame, m.
+    outward: np.ndarray  #: f8 (N, 3), by how much a spacing of the beams moves them, m.
+    kind: np.ndarray  #: i8 (N,), right, left, lower, upper.
+    range: np.ndarray  #: f8 (N,), from the camera, m.
+    pair: np.ndarray  #: i8 (N,), number of the pair.
+    passing: np.ndarray  #: f8 (N, 3), velocity of the lidar as it is at the point, m/s.
 
     def only(self, use: np.ndarray | slice) -> Outlines:
         return Outlines(*(each[use] for each in self))

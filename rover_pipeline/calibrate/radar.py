@@ -33,19 +33,14 @@ from rover_pipeline.radar.tuning import TUNING as RADAR
 
 
 class Reflector(NamedTuple):
-    """A strong target that stands still in front of a radar that stands still.
+    """A strong target that stands still in front of a radar that stands still."""
 
-    Attributes:
-        near: where to look for it, m.
-        azimuth, elevation: its direction, degrees to the right and up; None = not known, which only an array without
-            antennas along that axis allows.
-        distance: its measured distance, m; None = not known.
-    """
-
-    near: float
+    near: float  #: where to look for it, m.
+    #: its direction, degrees to the right and up; None = not known, which only an array without antennas along that
+    #: axis allows.
     azimuth: float | None = None
     elevation: float | None = None
-    distance: float | None = None
+    distance: float | None = None  #: its measured distance, m; None = not known.
 
 
 class _Echoes(NamedTuple):

@@ -47,21 +47,15 @@ _MEDIAN, _RARE, _CENTRE = float(chdtri(1, 0.5)), float(chdtri(1, 0.01)), 0.004
 
 
 class Echoes(NamedTuple):
-    """N points of a radar.
+    """N points of a radar."""
 
-    Attributes:
-        times: f8 (N,), s, of the middle of the chirps, by the radar's clock, without the jitter of arrival: the same of
-            all points of a frame, and rising.
-        direction: f8 (N, 3), unit vectors in the radar's frame; doppler: f8 (N,), m/s, positive recedes.
-        error: f8 (N, 2), standard deviations of the sines of azimuth and elevation; sigma: f8 (N,), m/s, of the
-            Doppler.
-    """
-
+    #: f8 (N,), s, of the middle of the chirps, by the radar's clock, without the jitter of arrival: the same of all
+    #: points of a frame, and rising.
     times: np.ndarray
-    direction: np.ndarray
-    doppler: np.ndarray
-    error: np.ndarray
-    sigma: np.ndarray
+    direction: np.ndarray  #: f8 (N, 3), unit vectors in the radar's frame.
+    doppler: np.ndarray  #: f8 (N,), m/s, positive recedes.
+    error: np.ndarray  #: f8 (N, 2), standard deviations of the sines of azimuth and elevation.
+    sigma: np.ndarray  #: f8 (N,), m/s, of the Doppler.
 
     def select(self, chosen: np.ndarray | slice) -> Echoes:
         """Those of some points."""
@@ -69,17 +63,11 @@ class Echoes(NamedTuple):
 
 
 class RadarFit(NamedTuple):
-    """A mount that was fitted.
+    """A mount that was fitted."""
 
-    Attributes:
-        estimate: see there.
-        agree: bool (N,), whether each point does that was compared.
-        stretch: f8 (3,), the factors less 1.
-    """
-
-    estimate: MountEstimate
-    agree: np.ndarray
-    stretch: np.ndarray
+    estimate: MountEstimate  #: see there.
+    agree: np.ndarray  #: bool (N,), whether each point does that was compared.
+    stretch: np.ndarray  #: f8 (3,), the factors less 1.
 
 
 def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None) -> RadarFit:
@@ -160,21 +148,16 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
 
 
 class _Rows(NamedTuple):
-    """N points beside the motion of the lidar, each over the deviation of its Doppler.
+    """N points beside the motion of the lidar, each over the deviation of its Doppler."""
 
-    Attributes:
-        residual: f8 (N,).
-        slope: f8 (N, 10), of the predicted velocity along the point by the mount's error, and by the stretch.
-        instrument: f8 (N, 10), the same with the change of the motion over whole periods of sweeps, before and
-            after: errors of the lidar's velocity there are independent of the residual.
-        direction: f8 (N, 3), unit vectors; frame: i8 (N,).
-    """
-
-    residual: np.ndarray
+    residual: np.ndarray  #: f8 (N,).
+    #: f8 (N, 10), of the predicted velocity along the point by the mount's error, and by the stretch.
     slope: np.ndarray
+    #: f8 (N, 10), the same with the change of the motion over whole periods of sweeps, before and after: errors of the
+    #: lidar's velocity there are independent of the residual.
     instrument: np.ndarray
-    direction: np.ndarray
-    frame: np.ndarray
+    direction: np.ndarray  #: f8 (N, 3), unit vectors.
+    frame: np.ndarray  #: i8 (N,).
 
 
 class _Motion:

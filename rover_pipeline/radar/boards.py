@@ -26,26 +26,18 @@ Positions = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Board:
-    """Antennas of a board.
+    """Antennas of a board."""
 
-    Attributes:
-        tx, rx: (left, up) of each transmitter, in the order they fire, and of each receiver, half wavelengths, as seen
-            from the radar. A pair of both acts as a virtual antenna at the sum of their positions.
-        real: whether samples are real instead of complex.
-        polarity: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
-        rx_polarity: the same of each receiver.
-        design_ghz: frequency whose half wavelength the positions are multiples of.
-        spacing: half wavelengths of the recording's centre frequency in a half wavelength of the design.
-        gains: relative gain of each virtual antenna, as a calibration has measured it; empty = all 1.
-    """
-
+    #: (left, up) of each transmitter, in the order they fire, and of each receiver, half wavelengths, as seen from the
+    #: radar. A pair of both acts as a virtual antenna at the sum of their positions.
     tx: Positions
     rx: Positions
-    real: bool = False
-    polarity: tuple[int, ...] = ()
-    rx_polarity: tuple[int, ...] = ()
-    design_ghz: float = AUTOMOTIVE_GHZ
-    spacing: float = 1.0
+    real: bool = False  #: whether samples are real instead of complex.
+    polarity: tuple[int, ...] = ()  #: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
+    rx_polarity: tuple[int, ...] = ()  #: the same of each receiver.
+    design_ghz: float = AUTOMOTIVE_GHZ  #: frequency whose half wavelength the positions are multiples of.
+    spacing: float = 1.0  #: half wavelengths of the recording's centre frequency in a half wavelength of the design.
+    #: relative gain of each virtual antenna, as a calibration has measured it; empty = all 1.
     gains: tuple[complex, ...] = ()
 
     def select(self, tx: tuple[int, ...] | None, rx: tuple[int, ...] | None) -> Board:

@@ -28,19 +28,13 @@ Cells = tuple[int, int]
 
 
 class Peaks(NamedTuple):
-    """Detected targets, by falling SNR.
+    """Detected targets, by falling SNR."""
 
-    Attributes:
-        doppler_bin, range_bin: i8 (peak,), the cell of the maximum.
-        doppler, range: f8 (peak,), position between the bins, in bins.
-        snr: f8 (peak,), power over noise.
-    """
-
-    doppler_bin: np.ndarray
+    doppler_bin: np.ndarray  #: i8 (peak,), the cell of the maximum, as `range_bin`.
     range_bin: np.ndarray
-    doppler: np.ndarray
+    doppler: np.ndarray  #: f8 (peak,), position between the bins, in bins, as `range`.
     range: np.ndarray
-    snr: np.ndarray
+    snr: np.ndarray  #: f8 (peak,), power over noise.
 
     def select(self, chosen: Any) -> Peaks:
         """Some of the peaks, by a mask, numbers or a slice."""
@@ -64,19 +58,12 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
 
 
 class Search(NamedTuple):
-    """Where targets are searched, and what is one.
+    """Where targets are searched, and what is one."""
 
-    Attributes:
-        threshold: minimum power over noise.
-        windows: along Doppler and range, "hann" or "none"; they determine the sidelobes.
-        first_bin: first range bin to search: closer ones hold the coupling of the antennas.
-        blind: bool (range,), bins in which static cells are no targets; None = none.
-    """
-
-    threshold: float
-    windows: tuple[str, str]
-    first_bin: int
-    blind: np.ndarray | None = None
+    threshold: float  #: minimum power over noise.
+    windows: tuple[str, str]  #: along Doppler and range, "hann" or "none"; they determine the sidelobes.
+    first_bin: int  #: first range bin to search: closer ones hold the coupling of the antennas.
+    blind: np.ndarray | None = None  #: bool (range,), bins in which static cells are no targets; None = none.
 
 
 def find_peaks(power: np.ndarray, noise: np.ndarray, search: Search) -> Peaks:

@@ -39,33 +39,21 @@ CERTAIN = 4.6
 
 
 class Echoes(NamedTuple):
-    """Echoes of a frame, each under all hypotheses of its Doppler ambiguity.
+    """Echoes of a frame, each under all hypotheses of its Doppler ambiguity."""
 
-    Attributes:
-        direction: f8 (echo, ambiguity, 3), unit vectors.
-        doppler: f8 (echo, ambiguity), m/s, positive recedes.
-        likelihood: f8 (echo, ambiguity), logarithm of what the phases say, 0 for the most likely.
-        error: f8 (echo, 2), standard deviations of the sines of azimuth and elevation.
-    """
-
-    direction: np.ndarray
-    doppler: np.ndarray
-    likelihood: np.ndarray
-    error: np.ndarray
+    direction: np.ndarray  #: f8 (echo, ambiguity, 3), unit vectors.
+    doppler: np.ndarray  #: f8 (echo, ambiguity), m/s, positive recedes.
+    likelihood: np.ndarray  #: f8 (echo, ambiguity), logarithm of what the phases say, 0 for the most likely.
+    error: np.ndarray  #: f8 (echo, 2), standard deviations of the sines of azimuth and elevation.
 
 
 class Velocities(NamedTuple):
-    """Velocities that explain the echoes of a frame, best first.
+    """Velocities that explain the echoes of a frame, best first."""
 
-    Attributes:
-        vel: f8 (velocity, 3), m/s.
-        share: f8 (velocity,), evidence against the best one as a share of that for it; 1 for the best itself.
-        evidence: of the best one.
-    """
-
-    vel: np.ndarray
+    vel: np.ndarray  #: f8 (velocity, 3), m/s.
+    #: f8 (velocity,), evidence against the best one as a share of that for it; 1 for the best itself.
     share: np.ndarray
-    evidence: float
+    evidence: float  #: of the best one.
 
 
 def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray:

@@ -35,33 +35,25 @@ ITERATIONS, _SMALL_STEP = 12, 1e-5
 
 
 class RadarVelocities(NamedTuple):
-    """Velocities of a radar over ground in its own frame, of M frames.
+    """Velocities of a radar over ground in its own frame, of M frames."""
 
-    Attributes:
-        at: i8 (M,), the state of each frame, of each another one.
-        vel: f8 (M, 3), m/s; information: f8 (M, 3, 3), s2/m2, zero where there is none.
-        rotation: f8 (3, 3), body-from-radar; arm: f8 (3,), from the IMU to the radar in the body frame, m.
-        avel: f8 (3, M, 3), angular velocity by the gyroscope in the body frame, rad/s, at the frames, and
-            `time_sigma` before and after them.
-        turn, gain: f8 (3, M, 3, 3) and (3, M, 3), rotation, and change of velocity without gravity, m/s, from the
-            frames to these instants, by the IMU, in the body frame at the frames.
-        components: number of components of velocities that it measured in all frames.
-        sigma: f8 (8,), prior standard deviations of the errors that are the same in all frames, in the order of
-            `Common.errors`; 0 = it is no unknown. Scale and time always are.
-        added: f8 (8,), what has been added of them already.
-    """
-
-    at: np.ndarray
-    vel: np.ndarray
-    information: np.ndarray
-    rotation: np.ndarray
-    arm: np.ndarray
+    at: np.ndarray  #: i8 (M,), the state of each frame, of each another one.
+    vel: np.ndarray  #: f8 (M, 3), m/s.
+    information: np.ndarray  #: f8 (M, 3, 3), s2/m2, zero where there is none.
+    rotation: np.ndarray  #: f8 (3, 3), body-from-radar.
+    arm: np.ndarray  #: f8 (3,), from the IMU to the radar in the body frame, m.
+    #: f8 (3, M, 3), angular velocity by the gyroscope in the body frame, rad/s, at the frames, and `time_sigma` before
+    #: and after them.
     avel: np.ndarray
+    #: f8 (3, M, 3, 3), rotation from the frames to these instants, by the IMU, in the body frame at the frames; and
+    #: f8 (3, M, 3), the change of velocity without gravity, m/s.
     turn: np.ndarray
     gain: np.ndarray
-    components: float
+    components: float  #: number of components of velocities that it measured in all frames.
+    #: f8 (8,), prior standard deviations of the errors that are the same in all frames, in the order of
+    #: `Common.errors`; 0 = it is no unknown. Scale and time always are.
     sigma: np.ndarray
-    added: np.ndarray
+    added: np.ndarray  #: f8 (8,), what has been added of them already.
 
     @property
     def unknown(self) -> np.ndarray:
@@ -80,44 +72,29 @@ class RadarVelocities(NamedTuple):
 
 
 class Common(NamedTuple):
-    """Errors of K radars that are the same in all of their frames.
+    """Errors of K radars that are the same in all of their frames."""
 
-    Attributes:
-        errors: f8 (K, 8), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, what is
-            to be added to its lever arm in the body frame, m, and to its instants, s. Those that are no unknowns are 0.
-        sigma: f8 (K, 8), standard deviations of their estimates if the errors are of the size that was assumed.
-        is_wrong: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
-        birge: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
-        settled: whether the last step of the solution was smaller than what it leaves open.
-        information: f8 (B, B), of velocities on the errors that are unknowns; prior: f8 (B,), what was known before.
-    """
-
+    #: f8 (K, 8), of the scale, rotation vectors, from the true to the stated frame of the radar, rad, what is to be
+    #: added to its lever arm in the body frame, m, and to its instants, s. Those that are no unknowns are 0.
     errors: np.ndarray
-    sigma: np.ndarray
-    is_wrong: np.ndarray
-    birge: float
-    settled: bool
-    information: np.ndarray
-    prior: np.ndarray
+    sigma: np.ndarray  #: f8 (K, 8), standard deviations of their estimates if the errors are of the size assumed.
+    is_wrong: np.ndarray  #: bool (K,), which radars have larger errors than radars that are mounted as `rig` says.
+    birge: float  #: the errors over what was assumed, squared, of the kind that has most of them (Birge's ratio).
+    settled: bool  #: whether the last step of the solution was smaller than what it leaves open.
+    information: np.ndarray  #: f8 (B, B), of velocities on the errors that are unknowns.
+    prior: np.ndarray  #: f8 (B,), what was known of them before.
 
 
 class Smoothed(NamedTuple):
-    """The motion at N frames.
+    """The motion at N frames."""
 
-    Attributes:
-        rot: f8 (N, 3, 3), world-from-body; vel, pos: f8 (N, 3), of the IMU in the world, m/s and m.
-        gyro_bias, acc_bias: f8 (N, 3), rad/s and m/s2.
-        cov: f8 (N, 15, 15), of rotation (in the body frame, rad), velocity, position, and both biases.
-        weight: f8 (N,), of the velocity of the first radar, 0 to 1; 0 where there is none.
-    """
-
-    rot: np.ndarray
-    vel: np.ndarray
-    pos: np.ndarray
-    gyro_bias: np.ndarray
-    acc_bias: np.ndarray
-    cov: np.ndarray
-    weight: np.ndarray
+    rot: np.ndarray  #: f8 (N, 3, 3), world-from-body.
+    vel: np.ndarray  #: f8 (N, 3), of the IMU in the world, m/s.
+    pos: np.ndarray  #: f8 (N, 3), of the IMU in the world, m.
+    gyro_bias: np.ndarray  #: f8 (N, 3), rad/s.
+    acc_bias: np.ndarray  #: f8 (N, 3), m/s2.
+    cov: np.ndarray  #: f8 (N, 15, 15), of rotation (in the body frame, rad), velocity, position, and both biases.
+    weight: np.ndarray  #: f8 (N,), of the velocity of the first radar, 0 to 1; 0 where there is none.
 
     def move(self, step: np.ndarray, memory: Memory) -> None:
         """Change the states by a step of the unknowns, f8 (N, 15), in the order of `cov`."""
@@ -239,32 +216,21 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radars: Sequence[RadarVelo
 
 
 class _Equations(NamedTuple):
-    """The normal equations: blocks of the matrix on and above the diagonal, its border and corner, and right sides.
+    """The normal equations: blocks of the matrix on and above the diagonal, its border and corner, and right sides."""
 
-    Attributes:
-        diagonal, above: f8 (N, 15, 15), (N - 1, 15, 15); border: f8 (N, 15, B); corner: f8 (B, B), of common errors.
-        right: f8 (N, 15); below: f8 (B,).
-        widened: bool (B,), common errors that are known less well where velocities err more than stated; scales: bool
-            (B,), which are those of a scale.
-        bend, excess: f8 (K,), of each radar, how much more information on its time there is than its slopes say, and
-            what its errors cost over what errors of the stated size do.
-        known, pull: f8 (B,), information on common errors beforehand, and its right side.
-        memory: that holds them.
-    """
-
-    diagonal: np.ndarray
-    above: np.ndarray
-    border: np.ndarray
-    corner: np.ndarray
-    right: np.ndarray
-    below: np.ndarray
-    widened: np.ndarray
-    scales: np.ndarray
-    bend: np.ndarray
-    excess: np.ndarray
-    known: np.ndarray
-    pull: np.ndarray
-    memory: Memory
+    diagonal: np.ndarray  #: f8 (N, 15, 15).
+    above: np.ndarray  #: f8 (N - 1, 15, 15).
+    border: np.ndarray  #: f8 (N, 15, B).
+    corner: np.ndarray  #: f8 (B, B), of common errors.
+    right: np.ndarray  #: f8 (N, 15).
+    below: np.ndarray  #: f8 (B,).
+    widened: np.ndarray  #: bool (B,), common errors that are known less well where velocities err more than stated.
+    scales: np.ndarray  #: bool (B,), which common errors are those of a scale.
+    bend: np.ndarray  #: f8 (K,), of each radar, how much more information on its time there is than its slopes say.
+    excess: np.ndarray  #: f8 (K,), what the errors of each cost over what errors of the stated size do.
+    known: np.ndarray  #: f8 (B,), information on common errors beforehand.
+    pull: np.ndarray  #: f8 (B,), its right side.
+    memory: Memory  #: that holds them.
 
 
 def _fill(

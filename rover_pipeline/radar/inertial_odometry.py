@@ -226,29 +226,21 @@ def _why_none(result: Estimate, count: int, options: RadarOdometryOptions) -> st
 
 
 class Estimate(NamedTuple):
-    """The smoothed motion of N frames.
+    """The smoothed motion of N frames."""
 
-    Attributes:
-        motion: of the IMU.
-        force, avel: f8 (N, 3), m/s2 and rad/s, specific force and angular velocity that the IMU measured, rig frame.
-        valid: bool (N,), which frames can be trusted.
-        sigma: f8 (N,), largest standard deviation of the velocity, m/s.
-        weights: of the velocities of each radar, 0 to 1.
-        common: errors of the radars that are the same in all of their frames.
-        time_offsets: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s, which is
-            infinite where several time offsets fit as well; then no state is valid.
-        swing: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope,
-            m2/s2, rig frame; None = there is one radar only.
-    """
-
-    motion: Smoothed
+    motion: Smoothed  #: of the IMU.
+    #: f8 (N, 3), m/s2 and rad/s, specific force and angular velocity that the IMU measured, rig frame.
     force: np.ndarray
     avel: np.ndarray
-    valid: np.ndarray
-    sigma: np.ndarray
-    weights: list[np.ndarray]
-    common: Common | None = None
+    valid: np.ndarray  #: bool (N,), which frames can be trusted.
+    sigma: np.ndarray  #: f8 (N,), largest standard deviation of the velocity, m/s.
+    weights: list[np.ndarray]  #: of the velocities of each radar, 0 to 1.
+    common: Common | None = None  #: errors of the radars that are the same in all of their frames.
+    #: f8 (3, 3), covariance of the velocity of the radar relative to the IMU, by the noise of the gyroscope, m2/s2, rig
+    #: frame; None = there is one radar only.
     swing: np.ndarray | None = None
+    #: f8 (2, K), what is to be added to the times of each radar, and its standard deviation, s, which is infinite where
+    #: several time offsets fit as well; then no state is valid.
     time_offsets: np.ndarray = np.zeros((2, 0))
 
 

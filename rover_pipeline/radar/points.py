@@ -37,23 +37,16 @@ from rover_pipeline.radar.tuning import TUNING
 
 
 class Found(NamedTuple):
-    """The points of a frame, strongest first.
+    """The points of a frame, strongest first."""
 
-    Attributes:
-        peaks: their cells; `doppler` as measured.
-        direction: f8 (point, 3), unit vectors, front-left-up.
-        ambiguity: i8 (point,), ambiguity numbers, spans of Doppler to add.
-        certain: bool (point,), whether that number is certain, the direction within the search, and the point a target.
-        artefact: u1 (point,), see `find_artefacts`.
-        deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
-            not measure them, or the direction is at an edge of the search.
-    """
-
-    peaks: Peaks
-    direction: np.ndarray
-    ambiguity: np.ndarray
+    peaks: Peaks  #: their cells; `doppler` as measured.
+    direction: np.ndarray  #: f8 (point, 3), unit vectors, front-left-up.
+    ambiguity: np.ndarray  #: i8 (point,), ambiguity numbers, spans of Doppler to add.
+    #: bool (point,), whether that number is certain, the direction within the search, and the point a target.
     certain: np.ndarray
-    artefact: np.ndarray
+    artefact: np.ndarray  #: u1 (point,), see `find_artefacts`.
+    #: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does not measure
+    #: them, or the direction is at an edge of the search.
     deviation: np.ndarray
 
 

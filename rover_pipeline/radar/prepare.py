@@ -35,21 +35,13 @@ from rover_pipeline.radar.tuning import TUNING
 
 
 class Prepared(NamedTuple):
-    """Estimates from frames of all the recording.
+    """Estimates from frames of all the recording."""
 
-    Attributes:
-        coupling: of the antennas; None = it is not seen, or is to stay.
-        calibrated: whether the coupling is the one of the calibration.
-        coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
-        error: share of an echo's power that the phases and gains of the array do not explain.
-        imbalance: factors of the receivers; see `rover_pipeline.radar.detect`.
-    """
-
-    coupling: Coupling | None = None
-    calibrated: bool = False
-    coherence: float = float("nan")
-    error: float = 0.0
-    imbalance: tuple[complex, ...] = (0.0,)
+    coupling: Coupling | None = None  #: of the antennas; None = it is not seen, or is to stay.
+    calibrated: bool = False  #: whether the coupling is the one of the calibration.
+    coherence: float = float("nan")  #: of the array; NaN if there are too few strong echoes. See `array_coherence`.
+    error: float = 0.0  #: share of an echo's power that the phases and gains of the array do not explain.
+    imbalance: tuple[complex, ...] = (0.0,)  #: factors of the receivers; see `rover_pipeline.radar.detect`.
 
 
 def prepare(

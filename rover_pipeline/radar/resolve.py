@@ -34,18 +34,12 @@ _MIN_ANTENNAS = 3
 
 
 class Directions(NamedTuple):
-    """Targets of some cells.
+    """Targets of some cells."""
 
-    Attributes:
-        cell: i8 (target,), index of the cell.
-        right, up: f8 (target,), sines of azimuth and elevation.
-        power: f8 (target,), of each antenna.
-    """
-
-    cell: np.ndarray
-    right: np.ndarray
-    up: np.ndarray
-    power: np.ndarray
+    cell: np.ndarray  #: i8 (target,), index of the cell.
+    right: np.ndarray  #: f8 (target,), sine of the azimuth.
+    up: np.ndarray  #: f8 (target,), sine of the elevation.
+    power: np.ndarray  #: f8 (target,), of each antenna.
 
 
 class Resolver:

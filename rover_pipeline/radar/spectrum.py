@@ -261,19 +261,12 @@ def unit_gain_window(size: int, window: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Coupling:
-    """The signal that the antennas couple, as a sum of tones.
+    """The signal that the antennas couple, as a sum of tones."""
 
-    Attributes:
-        bins: beat frequency of each tone, range bins of the samples.
-        tones: amplitude of each tone, ADC counts, c16 of (tx, rx, tone) as a flat tuple.
-        pairs: numbers of transmitters and receivers.
-        reach: last range bin that the coupling is seen in; see `radar.frames`.
-    """
-
-    bins: tuple[float, ...]
-    tones: tuple[complex, ...]
-    pairs: tuple[int, int]
-    reach: int
+    bins: tuple[float, ...]  #: beat frequency of each tone, range bins of the samples.
+    tones: tuple[complex, ...]  #: amplitude of each tone, ADC counts, c16 of (tx, rx, tone) as a flat tuple.
+    pairs: tuple[int, int]  #: numbers of transmitters and receivers.
+    reach: int  #: last range bin that the coupling is seen in; see `radar.frames`.
 
     @property
     def amplitudes(self) -> np.ndarray:

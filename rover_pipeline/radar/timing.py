@@ -19,17 +19,12 @@ _INDUSTRIAL = ("6843", "6844", "6432")
 
 
 class FrameDuration(NamedTuple):
-    """How long the chirps of a frame last.
+    """How long the chirps of a frame last."""
 
-    Attributes:
-        seconds: from the start of the first chirp to the end of the last one; 0 where it is not known.
-        source: what it follows from: the timing of chirps in `config.yaml`, or the Doppler resolution in `radar.json`.
-        warnings: what the user should know; empty when the duration is known.
-    """
-
-    seconds: float
+    seconds: float  #: from the start of the first chirp to the end of the last one; 0 where it is not known.
+    #: what it follows from: the timing of chirps in `config.yaml`, or the Doppler resolution in `radar.json`.
     source: Literal["config.yaml", "radar.json", "unknown"]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  #: what the user should know; empty when the duration is known.
 
     @property
     def middle(self) -> float:

@@ -30,17 +30,12 @@ _TRUNCATED_VARIANCE = 0.973
 
 
 class Velocity(NamedTuple):
-    """Estimate of one frame.
+    """Estimate of one frame."""
 
-    Attributes:
-        vel: f8 (3,), m/s; cov: f8 (3, 3), m2/s2. NaN if there is no estimate at all.
-        inliers: number of static points.
-        determined: whether enough points agree, their directions differ enough, and the others agree on nothing else.
-    """
-
-    vel: np.ndarray
-    cov: np.ndarray
-    inliers: int
+    vel: np.ndarray  #: f8 (3,), m/s; NaN if there is no estimate at all.
+    cov: np.ndarray  #: f8 (3, 3), m2/s2; NaN likewise.
+    inliers: int  #: number of static points.
+    #: whether enough points agree, their directions differ enough, and the others agree on nothing else.
     determined: bool
 
 

@@ -24,40 +24,27 @@ from rover_pipeline.radar.tuning import TUNING
 
 
 class Recorded(NamedTuple):
-    """What an IMU measured, in the rig's frame.
+    """What an IMU measured, in the rig's frame."""
 
-    Attributes:
-        ts: f8 (M,), s, increasing, by the clock of the first radar.
-        acc, avel: f8 (M, 3), specific force, m/s2, and angular velocity, rad/s.
-        mount: of the IMU.
-    """
-
-    ts: np.ndarray
-    acc: np.ndarray
-    avel: np.ndarray
-    mount: Mount
+    ts: np.ndarray  #: f8 (M,), s, increasing, by the clock of the first radar.
+    acc: np.ndarray  #: f8 (M, 3), specific force, m/s2.
+    avel: np.ndarray  #: f8 (M, 3), angular velocity, rad/s.
+    mount: Mount  #: of the IMU.
 
 
 class Measured(NamedTuple):
-    """The velocities of a radar.
+    """The velocities of a radar."""
 
-    Attributes:
-        ts: f8 (N,), s, increasing; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), in its own frame.
-        mount: of the radar.
-        options: what they were made with.
-        time_offset: what was added to its times, s, because they seem to be wrong.
-        mount_sigma: f8 (6,), prior standard deviations of a mount that is wanted, rotation, rad, and lever arm, m;
-            None = the mount is known. mount_added: f8 (6,), what has been added of these errors: see `Common.errors`.
-    """
-
-    ts: np.ndarray
-    vel: np.ndarray
-    cov: np.ndarray
-    mount: Mount
-    options: RadarOdometryOptions
-    time_offset: float = 0.0
+    ts: np.ndarray  #: f8 (N,), s, increasing.
+    vel: np.ndarray  #: f8 (N, 3), m/s, in its own frame, NaN where there is none.
+    cov: np.ndarray  #: f8 (N, 3, 3), in its own frame.
+    mount: Mount  #: of the radar.
+    options: RadarOdometryOptions  #: what they were made with.
+    time_offset: float = 0.0  #: what was added to its times, s, because they seem to be wrong.
+    #: f8 (6,), prior standard deviations of a mount that is wanted, rotation, rad, and lever arm, m; None = the mount
+    #: is known.
     mount_sigma: np.ndarray | None = None
-    mount_added: np.ndarray = np.zeros(6)
+    mount_added: np.ndarray = np.zeros(6)  #: f8 (6,), what has been added of these errors: see `Common.errors`.
 
     @property
     def known(self) -> np.ndarray:

@@ -28,17 +28,11 @@ from rover_pipeline.simulate.unkind import Unkind
 
 
 class Jet(NamedTuple):
-    """Values with their time derivatives, arrays of one shape with time as the first axis.
+    """Values with their time derivatives, arrays of one shape with time as the first axis."""
 
-    Attributes:
-        value: x, any unit.
-        rate: dx/dt, per second.
-        rate2: d2x/dt2, per second squared.
-    """
-
-    value: np.ndarray
-    rate: np.ndarray
-    rate2: np.ndarray
+    value: np.ndarray  #: x, any unit.
+    rate: np.ndarray  #: dx/dt, per second.
+    rate2: np.ndarray  #: d2x/dt2, per second squared.
 
     def __add__(self, other: Jet) -> Jet:  # type: ignore[override]  # Fields are added; tuples are not joined.
         return Jet(self.value + other.value, self.rate + other.rate, self.rate2 + other.rate2)
@@ -184,17 +178,11 @@ _VIBRATION = {"pitch": (15.0, 1.0), "roll": (12.5, 0.7), "yaw": (18.0, 0.5)}
 
 @dataclass(frozen=True)
 class Pace:
-    """A rest, a smooth start, and a constant speed from then on.
+    """A rest, a smooth start, and a constant speed from then on."""
 
-    Attributes:
-        speed: m/s after the start.
-        stand: seconds at rest at the start.
-        spin_up: seconds from rest to full speed.
-    """
-
-    speed: float
-    stand: float = 1.0
-    spin_up: float = 1.5
+    speed: float  #: m/s after the start.
+    stand: float = 1.0  #: seconds at rest at the start.
+    spin_up: float = 1.5  #: seconds from rest to full speed.
 
     def arc_length(self, time: np.ndarray) -> Jet:
         """Arc length covered. The speed rises as the quintic smooth step, so that even the jerk is continuous."""
@@ -261,23 +249,15 @@ DRIVING = Gait(
 
 @dataclass(frozen=True)
 class Motion:
-    """The motion of a sensor on the rig: it stands, speeds up smoothly, then follows a closed path.
+    """The motion of a sensor on the rig: it stands, speeds up smoothly, then follows a closed path."""
 
-    Attributes:
-        path: of the rig.
-        speed, stand, spin_up: as in `Pace`.
-        height: of the lidar above the ground, metres.
-        gait: what the carrier adds to the path.
-        mount: pose in the lidar frame of the sensor whose motion this is.
-    """
-
-    path: ClosedPath
-    speed: float
-    height: float
-    gait: Gait
+    path: ClosedPath  #: of the rig.
+    speed: float  #: as in `Pace`, as are `stand` and `spin_up`.
+    height: float  #: of the lidar above the ground, metres.
+    gait: Gait  #: what the carrier adds to the path.
     stand: float = 1.0
     spin_up: float = 1.5
-    mount: Mount = IDENTITY
+    mount: Mount = IDENTITY  #: pose in the lidar frame of the sensor whose motion this is.
 
     @property
     def pace(self) -> Pace:

@@ -297,19 +297,13 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
 
 
 class _Source(NamedTuple):
-    """One sensor as a source of samples.
+    """One sensor as a source of samples."""
 
-    Attributes:
-        channels: of the sensor, besides `ts`.
-        samples: makes the samples of some ticks in any thread: channel name -> one value or array, for each.
-        sidecar: content of the JSON file beside the channels, if there is one.
-        batch: samples that are made together.
-    """
-
-    channels: dict[str, ChannelSpec]
+    channels: dict[str, ChannelSpec]  #: of the sensor, besides `ts`.
+    #: makes the samples of some ticks in any thread: channel name -> one value or array, for each.
     samples: Callable[[Sequence[Tick]], Iterable[dict[str, np.ndarray | int]]]
-    sidecar: dict[str, object] | None
-    batch: int = 1
+    sidecar: dict[str, object] | None  #: content of the JSON file beside the channels, if there is one.
+    batch: int = 1  #: samples that are made together.
 
 
 def _source(rig: Rig, sensor: str) -> _Source:

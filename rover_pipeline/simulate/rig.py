@@ -46,37 +46,25 @@ _GAITS = {"walker": (WALKING, 1.2), "trolley": (ROLLING, 1.2), "bike": (RIDING, 
 
 
 class Lidar(NamedTuple):
-    """One lidar of a rig.
+    """One lidar of a rig."""
 
-    Attributes:
-        beams: as the sidecar gives them.
-        errors: of the device.
-        rays: of a revolution of the true beams.
-    """
-
-    beams: Beams
-    errors: LidarErrors
-    rays: Rays
+    beams: Beams  #: as the sidecar gives them.
+    errors: LidarErrors  #: of the device.
+    rays: Rays  #: of a revolution of the true beams.
 
 
 @dataclass(frozen=True)
 class Rig:
-    """Everything that does not change during a recording.
-
-    Attributes:
-        motion: of the main lidar.
-        clocks: by sensor.
-        mounts: every sensor's true pose in the main lidar's frame; section rig of config.yaml may have others, or none.
-        lidars: by sensor.
-    """
+    """Everything that does not change during a recording."""
 
     preset: Preset
     seed: int
     world: World
-    motion: Motion
-    clocks: dict[str, Clock]
+    motion: Motion  #: of the main lidar.
+    clocks: dict[str, Clock]  #: by sensor.
+    #: every sensor's true pose in the main lidar's frame; section rig of config.yaml may have others, or none.
     mounts: dict[str, Mount]
-    lidars: dict[str, Lidar]
+    lidars: dict[str, Lidar]  #: by sensor.
 
     @property
     def sensors(self) -> dict[str, Placed]:

@@ -22,25 +22,15 @@ PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
 @dataclass(frozen=True)
 class Material:
-    """A surface.
+    """A surface."""
 
-    Attributes:
-        colour: linear RGB albedo, 0 to 1.
-        reflectivity: for the lidar, of a Lambertian surface, 0 to 1; a surface above 1 is retroreflective.
-        rcs: radar cross-section per area at normal incidence, m²/m².
-        texture: pattern on the surface, one of the constants of this module.
-        grain: size of the pattern, metres.
-        contrast: fraction of the reflectivity that the pattern takes away where it is darkest, 0 to 1.
-        glow: light that the surface emits, as a fraction of white.
-    """
-
-    colour: tuple[float, float, float]
-    reflectivity: float
-    rcs: float
-    texture: int = SPECKLE
-    grain: float = 0.15
-    contrast: float = 0.25
-    glow: float = 0.0
+    colour: tuple[float, float, float]  #: linear RGB albedo, 0 to 1.
+    reflectivity: float  #: for the lidar, of a Lambertian surface, 0 to 1; a surface above 1 is retroreflective.
+    rcs: float  #: radar cross-section per area at normal incidence, m²/m².
+    texture: int = SPECKLE  #: pattern on the surface, one of the constants of this module.
+    grain: float = 0.15  #: size of the pattern, metres.
+    contrast: float = 0.25  #: fraction of the reflectivity that the pattern takes away where it is darkest, 0 to 1.
+    glow: float = 0.0  #: light that the surface emits, as a fraction of white.
 
 
 #: By name. Layout.

@@ -197,20 +197,14 @@ DONE = -2
 
 
 class Points(NamedTuple):
-    """Points of a tile on one primitive, and memory.
+    """Points of a tile on one primitive, and memory."""
 
-    Attributes:
-        ray: u4 (N,), numbers of the points' rays in the tile. They are unsigned: an index that may be negative counts
-            from the end, which takes longer.
-        exact: f8 (5, N): position in the primitive's own axes, and surface coordinates, metres.
-        rough: f4 (8, N): normal in its own axes, texture, and memory.
-        cell: i4 (2, N), memory.
-    """
-
+    #: u4 (N,), numbers of the points' rays in the tile. They are unsigned: an index that may be negative counts from
+    #: the end, which takes longer.
     ray: np.ndarray
-    exact: np.ndarray
-    rough: np.ndarray
-    cell: np.ndarray
+    exact: np.ndarray  #: f8 (5, N): position in the primitive's own axes, and surface coordinates, metres.
+    rough: np.ndarray  #: f4 (8, N): normal in its own axes, texture, and memory.
+    cell: np.ndarray  #: i4 (2, N), memory.
 
 
 def points_of_a_tile(rays: int) -> Points:

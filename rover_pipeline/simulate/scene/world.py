@@ -19,47 +19,33 @@ BOX, CYLINDER, RECTANGLE, FOLIAGE, TERRAIN = range(5)
 
 
 class Solids(NamedTuple):
-    """All primitives at one instant, as arrays for compiled kernels.
+    """All primitives at one instant, as arrays for compiled kernels."""
 
-    Attributes:
-        kind: i8 (P,), BOX, CYLINDER (about its own z), RECTANGLE (in its own x and y), FOLIAGE (an ellipsoid full of
-            leaves, module `leaves`) or TERRAIN (module `terrain`).
-        centre: f8 (P, 3).
-        axes: f8 (P, 3, 3), rows are the primitive's own x, y, z.
-        half: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first, and a terrain's undulation
-            the last.
-        velocity: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
-        material: i8 (P,), index into the materials.
-        radius: f8 (P,), of the bounding sphere.
-        body: i8 (P,), index of its body, -1 for what stands still.
-        depth: f8 (P,), how far a ray gets into foliage on average, or the height of a terrain's grass, metres.
-    """
-
+    #: i8 (P,), BOX, CYLINDER (about its own z), RECTANGLE (in its own x and y), FOLIAGE (an ellipsoid full of leaves,
+    #: module `leaves`) or TERRAIN (module `terrain`).
     kind: np.ndarray
-    centre: np.ndarray
-    axes: np.ndarray
+    centre: np.ndarray  #: f8 (P, 3).
+    axes: np.ndarray  #: f8 (P, 3, 3), rows are the primitive's own x, y, z.
+    #: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first, and a terrain's undulation the
+    #: last.
     half: np.ndarray
-    velocity: np.ndarray
-    material: np.ndarray
-    radius: np.ndarray
-    body: np.ndarray
+    velocity: np.ndarray  #: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
+    material: np.ndarray  #: i8 (P,), index into the materials.
+    radius: np.ndarray  #: f8 (P,), of the bounding sphere.
+    body: np.ndarray  #: i8 (P,), index of its body, -1 for what stands still.
+    #: f8 (P,), how far a ray gets into foliage on average, or the height of a terrain's grass, metres.
     depth: np.ndarray
 
 
 @dataclass(frozen=True)
 class Part:
-    """One primitive in the frame of the scene or of its body.
+    """One primitive in the frame of the scene or of its body."""
 
-    Attributes:
-        kind, half, depth: as in `Solids`.
-        axes: f8 (3, 3), rows are its own axes.
-    """
-
-    kind: int
+    kind: int  #: as in `Solids`, as are `half` and `depth`.
     centre: tuple[float, float, float]
     half: tuple[float, float, float]
     material: str
-    axes: np.ndarray
+    axes: np.ndarray  #: f8 (3, 3), rows are its own axes.
     depth: float = 0.0
 
 
@@ -102,22 +88,14 @@ def rectangle(centre: tuple[float, float, float], width: float, height: float, f
 
 @dataclass(frozen=True)
 class Body:
-    """Something that follows a closed path at constant speed and faces its direction of travel.
-
-    Attributes:
-        parts: primitives in the body's frame: x ahead, y left, z up, origin on the ground.
-        path: over a ground at z = 0, or with the height of the ground.
-        speed: m/s.
-        start: arc length at time 0, metres.
-        pace: in which it starts and walks, instead of at constant `speed`.
-    """
+    """Something that follows a closed path at constant speed and faces its direction of travel."""
 
     name: str
-    parts: tuple[Part, ...]
-    path: ClosedPath
-    speed: float
-    start: float = 0.0
-    pace: Pace | None = None
+    parts: tuple[Part, ...]  #: primitives in the body's frame: x ahead, y left, z up, origin on the ground.
+    path: ClosedPath  #: over a ground at z = 0, or with the height of the ground.
+    speed: float  #: m/s.
+    start: float = 0.0  #: arc length at time 0, metres.
+    pace: Pace | None = None  #: in which it starts and walks, instead of at constant `speed`.
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The middle and the full extents of the box around the body, along its own axes, f8 (3,) each, m."""
@@ -156,23 +134,14 @@ class Target:
 
 
 class Light(NamedTuple):
-    """The lighting of the world; compiled kernels take it as it is.
+    """The lighting of the world; compiled kernels take it as it is."""
 
-    Attributes:
-        sun: unit vector to the sun, (3,).
-        strength: of the sunlight, as a fraction of full white; 0 indoors.
-        lamps: f8 (L, 3), positions of lamps.
-        ambient: light from all directions, as a fraction of full white.
-        sky: linear RGB of the background.
-        infrared: near-infrared photons that a lidar counts from a white surface in full ambient light.
-    """
-
-    sun: np.ndarray
-    strength: float
-    lamps: np.ndarray
-    ambient: float
-    sky: tuple[float, float, float]
-    infrared: float
+    sun: np.ndarray  #: unit vector to the sun, (3,).
+    strength: float  #: of the sunlight, as a fraction of full white; 0 indoors.
+    lamps: np.ndarray  #: f8 (L, 3), positions of lamps.
+    ambient: float  #: light from all directions, as a fraction of full white.
+    sky: tuple[float, float, float]  #: linear RGB of the background.
+    infrared: float  #: near-infrared photons that a lidar counts from a white surface in full ambient light.
 
 
 def daylight(sun_x: float, sun_y: float) -> Light:

@@ -163,19 +163,15 @@ def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndar
 
 
 class Tiles(NamedTuple):
-    """The rays of a lens in square tiles, row by row, and the pyramids around them, in the camera frame.
+    """The rays of a lens in square tiles, row by row, and the pyramids around them, in the camera frame."""
 
-    Attributes:
-        rays: f4 (row of tiles, tile, 3, RAYS), unit vectors; NaN where the lens sees nothing, and beyond the picture.
-        frame, spread: f8 (row of tiles, tile, 3, 3) and (row of tiles, tile, 4), as `pyramid` makes them.
-        is_used: bool (row of tiles, tile), whether the lens sees anything there.
-        block_frame, block_spread: the same for blocks of `_BLOCK` by `_BLOCK` tiles.
-    """
-
+    #: f4 (row of tiles, tile, 3, RAYS), unit vectors; NaN where the lens sees nothing, and beyond the picture.
     rays: np.ndarray
+    #: f8 (row of tiles, tile, 3, 3) and (row of tiles, tile, 4), as `pyramid` makes them.
     frame: np.ndarray
     spread: np.ndarray
-    is_used: np.ndarray
+    is_used: np.ndarray  #: bool (row of tiles, tile), whether the lens sees anything there.
+    #: the same for blocks of `_BLOCK` by `_BLOCK` tiles.
     block_frame: np.ndarray
     block_spread: np.ndarray
 

@@ -14,36 +14,22 @@ EPOCH = 1_700_000_000.0
 
 
 class Tick(NamedTuple):
-    """One sample of a sensor.
+    """One sample of a sensor."""
 
-    Attributes:
-        number: of the sample; lost ones count.
-        time: true instant of the sample, seconds since the start.
-        stamp: the host's arrival time, seconds since 1970.
-    """
-
-    number: int
-    time: float
-    stamp: float
+    number: int  #: of the sample; lost ones count.
+    time: float  #: true instant of the sample, seconds since the start.
+    stamp: float  #: the host's arrival time, seconds since 1970.
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A free-running sensor and the transfer of its samples to the host.
+    """A free-running sensor and the transfer of its samples to the host."""
 
-    Attributes:
-        start: true instant of the first sample, seconds.
-        period: seconds.
-        delay: the minimum latency, seconds.
-        jitter: mean of the additional exponential latency, seconds. No sample overtakes the one before it.
-        lost_every: one sample of every block of this many is lost; 0 = none.
-    """
-
-    start: float
-    period: float
-    delay: float
-    jitter: float
-    lost_every: int = 0
+    start: float  #: true instant of the first sample, seconds.
+    period: float  #: seconds.
+    delay: float  #: the minimum latency, seconds.
+    jitter: float  #: mean of the additional exponential latency, seconds. No sample overtakes the one before it.
+    lost_every: int = 0  #: one sample of every block of this many is lost; 0 = none.
 
     def count(self, duration: float) -> int:
         """Number of samples, lost ones included."""

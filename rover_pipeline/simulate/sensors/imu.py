@@ -17,34 +17,22 @@ GRAVITY = g
 
 
 class Reading(NamedTuple):
-    """N samples in the sensor's own frame, front-left-up.
+    """N samples in the sensor's own frame, front-left-up."""
 
-    Attributes:
-        rot: f8 (N, 3), roll, pitch, yaw as intrinsic XYZ Euler angles of scene-from-sensor, radians.
-        acc: f8 (N, 3), m/s²: specific force, which at rest is 9.81 upward.
-        avel: f8 (N, 3), rad/s.
-    """
-
-    rot: np.ndarray
-    acc: np.ndarray
-    avel: np.ndarray
+    rot: np.ndarray  #: f8 (N, 3), roll, pitch, yaw as intrinsic XYZ Euler angles of scene-from-sensor, radians.
+    acc: np.ndarray  #: f8 (N, 3), m/s²: specific force, which at rest is 9.81 upward.
+    avel: np.ndarray  #: f8 (N, 3), rad/s.
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of a device in SI units: those of its kind, and its own.
-
-    Attributes:
-        noise: of white noise, over that of the usual device.
-        acc_bias, avel_bias: constant biases, (3,) each.
-        acc_scale, avel_scale: what a true value is multiplied by, (3,) each.
-    """
+    """Errors of a device in SI units: those of its kind, and its own."""
 
     unkind: Unkind
-    noise: float
-    acc_bias: np.ndarray
+    noise: float  #: of white noise, over that of the usual device.
+    acc_bias: np.ndarray  #: constant bias, (3,).
     avel_bias: np.ndarray
-    acc_scale: np.ndarray
+    acc_scale: np.ndarray  #: what a true value is multiplied by, (3,).
     avel_scale: np.ndarray
 
     @staticmethod

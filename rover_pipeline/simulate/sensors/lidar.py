@@ -77,22 +77,14 @@ _COLUMNS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Beams:
-    """Geometry of a lidar, from its data sheet.
+    """Geometry of a lidar, from its data sheet."""
 
-    Attributes:
-        product: its name in the sensor's metadata.
-        altitude, azimuth: degrees per beam; a beam with positive azimuth points to the right of the encoder.
-        beam_offset: distance from the axis of rotation to the origins of the beams, mm.
-        height: of the lidar's centre above the sensor's base, mm.
-        detection_range: at which half of the beams detect a surface of 10 % reflectivity, metres.
-    """
-
-    product: str
-    altitude: np.ndarray
-    azimuth: np.ndarray
-    beam_offset: float
-    height: float
-    detection_range: float
+    product: str  #: its name in the sensor's metadata.
+    altitude: np.ndarray  #: degrees per beam.
+    azimuth: np.ndarray  #: degrees per beam; one with a positive azimuth points to the right of the encoder.
+    beam_offset: float  #: distance from the axis of rotation to the origins of the beams, mm.
+    height: float  #: of the lidar's centre above the sensor's base, mm.
+    detection_range: float  #: at which half of the beams detect a surface of 10 % reflectivity, metres.
 
     @property
     def count(self) -> int:
@@ -121,17 +113,11 @@ BEAMS = {
 
 
 class Rays(NamedTuple):
-    """Origins and directions of beams in the sensor frame.
+    """Origins and directions of beams in the sensor frame."""
 
-    Attributes:
-        origin: f8 (column, 3), metres.
-        direction: f8 (beam, column, 3), unit.
-        range_offset: what a stored range is longer than the distance from `origin`, metres.
-    """
-
-    origin: np.ndarray
-    direction: np.ndarray
-    range_offset: float
+    origin: np.ndarray  #: f8 (column, 3), metres.
+    direction: np.ndarray  #: f8 (beam, column, 3), unit.
+    range_offset: float  #: what a stored range is longer than the distance from `origin`, metres.
 
 
 def rays(beams: Beams, columns: int) -> Rays:
@@ -148,19 +134,12 @@ def rays(beams: Beams, columns: int) -> Rays:
 
 
 class Echoes(NamedTuple):
-    """What the beams hit, before noise; (beam, column) each, f4 unless another type is named.
+    """What the beams hit, before noise; (beam, column) each, f4 unless another type is named."""
 
-    Attributes:
-        distance: metres from the origin of the beam, infinite where it hits nothing.
-        reflectivity: of the surface times the cosine of incidence, 0 to 1; above 1 for retroreflectors.
-        light: ambient light that the surface reflects, as a fraction of full white.
-        body: i2, index of the moving body that was hit, -1 for what stands still, and where nothing was hit.
-    """
-
-    distance: np.ndarray
-    reflectivity: np.ndarray
-    light: np.ndarray
-    body: np.ndarray
+    distance: np.ndarray  #: metres from the origin of the beam, infinite where it hits nothing.
+    reflectivity: np.ndarray  #: of the surface times the cosine of incidence, 0 to 1; above 1 for retroreflectors.
+    light: np.ndarray  #: ambient light that the surface reflects, as a fraction of full white.
+    body: np.ndarray  #: i2, index of the moving body that was hit, -1 for what stands still, and where nothing was hit.
 
     @staticmethod
     def empty(shape: tuple[int, ...]) -> Echoes:
@@ -304,17 +283,11 @@ def _echo(
 
 
 class Scan(NamedTuple):
-    """A sweep as the sensor transmits it, staggered; (beam, column) each.
+    """A sweep as the sensor transmits it, staggered; (beam, column) each."""
 
-    Attributes:
-        rng: u2, mm, 0 = no return.
-        rfl: u1, calibrated reflectivity: per cent up to 100, logarithmic above.
-        nir: u2, near-infrared photons.
-    """
-
-    rng: np.ndarray
-    rfl: np.ndarray
-    nir: np.ndarray
+    rng: np.ndarray  #: u2, mm, 0 = no return.
+    rfl: np.ndarray  #: u1, calibrated reflectivity: per cent up to 100, logarithmic above.
+    nir: np.ndarray  #: u2, near-infrared photons.
 
 
 def measure(

@@ -28,20 +28,13 @@ _LIFT = 1e-3
 
 
 class Scatterers(NamedTuple):
-    """Points on surfaces, in the frame of the scene or of the body they belong to.
+    """Points on surfaces, in the frame of the scene or of the body they belong to."""
 
-    Attributes:
-        point, normal: f8 (S, 3).
-        amplitude: f8 (S,), square root of the diffuse cross-section at normal incidence, m.
-        phase: f8 (S,), radians, of the reflection.
-        body: i8 (S,), index of the body, -1 for what stands still.
-    """
-
-    point: np.ndarray
-    normal: np.ndarray
-    amplitude: np.ndarray
-    phase: np.ndarray
-    body: np.ndarray
+    point: np.ndarray  #: f8 (S, 3).
+    normal: np.ndarray  #: f8 (S, 3).
+    amplitude: np.ndarray  #: f8 (S,), square root of the diffuse cross-section at normal incidence, m.
+    phase: np.ndarray  #: f8 (S,), radians, of the reflection.
+    body: np.ndarray  #: i8 (S,), index of the body, -1 for what stands still.
 
 
 def scatter(world: World, seed: int) -> Scatterers:
@@ -107,20 +100,15 @@ def _on_surface(part: Part, count: int, rng: np.random.Generator) -> tuple[np.nd
 
 
 class Paths(NamedTuple):
-    """Propagation paths to S visible scatterers during one frame.
+    """Propagation paths to S visible scatterers during one frame."""
 
-    Attributes:
-        distance: f8 (4, S), metres at the `NODES` of the frame, one way.
-        direction: f8 (2, S, 2), left and up components of the unit vector to the scatterer at the start and the end of
-            the frame, in the radar frame.
-        amplitude: f8 (S,), of the echo; 1 for a square metre of cross-section at one metre on the antenna's axis.
-        phase: f8 (S,), radians, of the reflection.
-    """
-
-    distance: np.ndarray
+    distance: np.ndarray  #: f8 (4, S), metres at the `NODES` of the frame, one way.
+    #: f8 (2, S, 2), left and up components of the unit vector to the scatterer at the start and the end of the frame,
+    #: in the radar frame.
     direction: np.ndarray
+    #: f8 (S,), of the echo; 1 for a square metre of cross-section at one metre on the antenna's axis.
     amplitude: np.ndarray
-    phase: np.ndarray
+    phase: np.ndarray  #: f8 (S,), radians, of the reflection.
 
 
 def paths(

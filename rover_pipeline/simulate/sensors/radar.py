@@ -48,24 +48,15 @@ _TABLE = _kernel((np.arange(_ROWS + 1)[:, None] / _ROWS + np.arange(_WIDTH)) * (
 
 
 class _Waveform(NamedTuple):
-    """What the kernel needs to know of a frame's chirps.
+    """What the kernel needs to know of a frame's chirps."""
 
-    Attributes:
-        fractions: (ramp,), instants of the ramps' middle samples as fractions of the frame's duration.
-        tx: (ramp, 2), position of the transmitter that fires; rx: (rx, 2).
-        wavelengths_per_metre: at the middle sample.
-        beat_per_metre: cycles per sample for a metre of propagation path.
-        frame_samples: duration of the frame in sample periods.
-        max_range: metres, where the anti-aliasing filter has closed; it begins to close at 90 % of it.
-    """
-
-    fractions: np.ndarray
-    tx: np.ndarray
-    rx: np.ndarray
-    wavelengths_per_metre: float
-    beat_per_metre: float
-    frame_samples: float
-    max_range: float
+    fractions: np.ndarray  #: (ramp,), instants of the ramps' middle samples as fractions of the frame's duration.
+    tx: np.ndarray  #: (ramp, 2), position of the transmitter that fires.
+    rx: np.ndarray  #: (rx, 2).
+    wavelengths_per_metre: float  #: at the middle sample.
+    beat_per_metre: float  #: cycles per sample for a metre of propagation path.
+    frame_samples: float  #: duration of the frame in sample periods.
+    max_range: float  #: metres, where the anti-aliasing filter has closed; it begins to close at 90 % of it.
 
 
 def synthesize(chirps: Chirps, paths: Paths) -> np.ndarray:
@@ -224,17 +215,11 @@ _SHORTEST, _LONGEST = 0.05, 0.2
 
 
 class RadarErrors(NamedTuple):
-    """Errors of one board.
+    """Errors of one board."""
 
-    Attributes:
-        coupling: c16 (tx, rx, sample), ADC counts, the same in every chirp.
-        gains: c16 (tx, rx), factor of the echoes that each virtual antenna receives.
-        phase_noise: standard deviation of the phase of a chirp, radians.
-    """
-
-    coupling: np.ndarray
-    gains: np.ndarray
-    phase_noise: float
+    coupling: np.ndarray  #: c16 (tx, rx, sample), ADC counts, the same in every chirp.
+    gains: np.ndarray  #: c16 (tx, rx), factor of the echoes that each virtual antenna receives.
+    phase_noise: float  #: standard deviation of the phase of a chirp, radians.
 
     @classmethod
     def of_board(cls, chirps: Chirps, unkind: Unkind, rng: np.random.Generator) -> RadarErrors:
