@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -44,20 +44,23 @@ class Prepared(NamedTuple):
     imbalance: tuple[complex, ...] = (0.0,)  #: factors of the receivers; see `rover_pipeline.radar.detect`.
 
 
+class Given(TypedDict, total=False):
+    """What the engine gives every radar step beside samples and options; `rover_pipeline.radar.steps` explains it."""
+
+    sidecar: str | None
+    config: str | None
+    prepared: Prepared | None
+
+
 def prepare(
-    iq: np.ndarray,
-    *,
-    options: CaptureOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    shared: Shared | None = None,
-    **_others: Any,
+    iq: np.ndarray, *, options: CaptureOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> Prepared:
     """The coupling, from the options' calibration or else from the frames, and for points the array's coherence.
 
     Args:
         shared: what other radar steps have estimated from the same frames.
     """
+    sidecar = given.get("sidecar")
     real = is_real(iq.shape[-1], sidecar)
     size, mps = resolutions(sidecar) or (None, None)
     coupling, calibrated = None, False
@@ -70,7 +73,7 @@ def prepare(
             coupling = find() if shared is None else shared.once(("coupling", options.sample_order, real, size), find)
     if not (isinstance(options, PointsOptions) and len(iq)):
         return Prepared(coupling, calibrated)
-    board = placed_board(options, config, iq.shape[1:])
+    board = placed_board(options, given.get("config"), iq.shape[1:])
     finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
     echoes, pairs = [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
@@ -107,33 +110,25 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
 
-def check_order(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    **_others: Any,
-) -> Inspection:
+def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, **given: Unpack[Given]) -> Inspection:
     """Measure the energy at negative beat frequencies; warn when I and Q seem swapped or the board is a guess.
 
     And what was prepared: how strong the coupling is, and how coherent the array.
     """
-    shape = iq.shape[1:]
+    shape, prepared = iq.shape[1:], given.get("prepared") or Prepared()
     warnings = []
-    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
+    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(given.get("config"))):
         warnings.append(
             f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
             f"and {shape[2]} RX too. Set radar.board if it is another"
         )
     measured: dict[str, object] = {}
-    real = is_real(shape[-1], sidecar)
-    if prepared is not None and prepared.coupling is not None:
+    real = is_real(shape[-1], given.get("sidecar"))
+    if prepared.coupling is not None:
         samples = shape[-1] // (1 if real else 2)
         measured["coupling_db"] = round(float(decibel(prepared.coupling.power(samples, real)).max()), 1)
         measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
-    if prepared is not None and np.isfinite(prepared.coherence):
+    if np.isfinite(prepared.coherence):
         measured["array_coherence"] = round(prepared.coherence, 3)
         if prepared.coherence < TUNING.incoherent and options.calibration is None:
             warnings.append(
@@ -176,19 +171,12 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple
     return (before + last) / positive if positive > 0 else float("nan"), max(before, positive) < last
 
 
-def inspect_spectra(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-) -> Inspection:
+def inspect_spectra(iq: np.ndarray, *, options: RangeDopplerOptions, **given: Unpack[Given]) -> Inspection:
     """The check of the order, and the values of the product's bins in `axes.json`: m, m/s and radians.
 
     They are null where `radar.json` does not give the size of bins.
     """
-    shape = iq.shape[1:]
+    shape, sidecar = iq.shape[1:], given.get("sidecar")
     transform = make_transform(shape, options, is_real(shape[-1], sidecar))
     metres, mps = resolutions(sidecar) or (None, None)
     axes: dict[str, tuple[str, str, np.ndarray | None]] = {}
@@ -199,7 +187,7 @@ def inspect_spectra(
         velocity = None if mps is None else (np.arange(bins) - bins // 2) * mps * transform.chirps / bins
         axes["doppler"] = "m/s", "recedes", velocity
     if isinstance(options, SpectrumOptions):
-        board = placed_board(options, config, shape)
+        board = placed_board(options, given.get("config"), shape)
         rows, columns = (board.grid.max(axis=0) + 1).tolist()
         axes["elevation"] = "rad", "up", _angles(options.elevation_bins or rows, board.row_spacing)
         axes["azimuth"] = "rad", "right", _angles(options.azimuth_bins or columns, board.spacing)
@@ -212,7 +200,7 @@ def inspect_spectra(
     for name, (unit, positive, values) in axes.items():
         rounded = None if values is None else [round(each, 6) for each in values.tolist()]
         described[name] = {"unit": unit, "positive": positive, "values": rounded}
-    checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
+    checked = check_order(iq, options=options, **given)
     return checked._replace(files={AXES: json.dumps(described) + "\n"})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from rover_pipeline.radar.frames import Frames, near_zero
 from rover_pipeline.radar.health import antenna_power, find_bursts, interfered_share
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import Prepared
+from rover_pipeline.radar.prepare import Given, Prepared
 from rover_pipeline.radar.spectrum import decibel
 
 #: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.
@@ -34,30 +35,18 @@ _ZERO = {"folds": "i1", "certain": "u1", "artefact": "u1"}
 
 
 def range_doppler(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    shared: Shared | None = None,
+    iq: np.ndarray, *, options: RangeDopplerOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> np.ndarray:
     """Range-Doppler power of each frame, f4 (frame, doppler, range), dB re one squared ADC count.
 
     Samples are complex where there is no sidecar.
     """
-    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), (prepared or Prepared()).coupling, shared)
+    frames = _frames(iq, options, is_real(iq.shape[-1], given.get("sidecar")), shared, given)
     return np.stack([decibel(frames.power(i)) for i in range(len(frames))])
 
 
 def micro_doppler(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    shared: Shared | None = None,
+    iq: np.ndarray, *, options: RangeDopplerOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> dict[str, np.ndarray]:
     """How much moves at each velocity in each frame, of all distances together.
 
@@ -68,8 +57,8 @@ def micro_doppler(
         `power` f4 (frame, doppler), dB re one squared ADC count, the sum over distances; `range` f4 (frame, doppler),
         m, where most of it is; NaN where nothing says how large bins are.
     """
-    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), (prepared or Prepared()).coupling, shared)
-    metres = (resolutions(sidecar) or (0.0, 0.0))[0] or np.nan
+    frames = _frames(iq, options, is_real(iq.shape[-1], given.get("sidecar")), shared, given)
+    metres = (resolutions(given.get("sidecar")) or (0.0, 0.0))[0] or np.nan
     bias = options.calibration.range_bias.value if options.calibration else 0.0
     powers = np.stack([frames.power(i) for i in range(len(frames))])
     nearest = np.maximum(powers.argmax(axis=2) * metres - bias, 0.0)
@@ -77,29 +66,17 @@ def micro_doppler(
 
 
 def range_azimuth(
-    iq: np.ndarray,
-    *,
-    options: RangeAzimuthOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    shared: Shared | None = None,
+    iq: np.ndarray, *, options: RangeAzimuthOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> np.ndarray:
     """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
-    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
+    board, frames = _board_and_frames(iq, options, shared, given)
     window = options.azimuth_window
     azimuth = _azimuth(board, iq.shape[1], options.azimuth_bins, window, options.compensate_tdm)
     return np.stack([decibel(azimuth.power(frames.spectrum(i))) for i in range(len(frames))])
 
 
 def spectrum(
-    iq: np.ndarray,
-    *,
-    options: SpectrumOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    shared: Shared | None = None,
+    iq: np.ndarray, *, options: SpectrumOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> np.ndarray:
     """Magnitude of the four-dimensional spectrum of each frame.
 
@@ -107,7 +84,7 @@ def spectrum(
         f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
         and antennas.
     """
-    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
+    board, frames = _board_and_frames(iq, options, shared, given)
     bins, windows = (options.elevation_bins, options.azimuth_bins), (options.elevation_window, options.azimuth_window)
     magnitudes = _magnitudes(board, options.doppler_bins or iq.shape[1], bins, windows, options.compensate_tdm)
     result = []
@@ -123,17 +100,14 @@ def points(
     whole: np.ndarray,
     *,
     options: PointsOptions,
-    sidecar: str,
-    config: str | None = None,
-    prepared: Prepared | None = None,
     shared: Shared | None = None,
     guides: Mapping[int, np.ndarray] | None = None,
+    **given: Unpack[Given],
 ) -> dict[str, np.ndarray]:
-    """Targets of each frame. A frame that is not whole has none.
+    """Targets of each frame. A frame that is not whole has none. The sidecar must say how large bins are.
 
     Args:
         whole: u1, (frame,), 0 = packets of the frame were lost.
-        sidecar: must say how large bins are.
         guides: f8 (3,), velocity of the radar by odometry in its own frame, m/s, by number of the frame where it is
             known; it helps to find the ambiguity number of the Doppler.
 
@@ -142,11 +116,11 @@ def points(
         and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
         samples that was replaced, and `valid`, False where the receiver was saturated.
     """
-    metres, mps = resolutions(sidecar) or (0.0, 0.0)
+    metres, mps = resolutions(given.get("sidecar")) or (0.0, 0.0)
     if not metres:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
-    find = _finder(board, options, frames.transform.samples, frames.real, prepared or Prepared(), mps)
+    board, frames = _board_and_frames(iq, options, shared, given)
+    find = _finder(board, options, frames.transform.samples, frames.real, _prepared(given), mps)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
     made, chirps = _no_points(len(iq), options.max_points), iq.shape[1]
     for i in np.flatnonzero(whole).tolist():
@@ -203,27 +177,20 @@ def sent_points(
 
 
 def quality(
-    iq: np.ndarray,
-    *,
-    options: PointsOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-    shared: Shared | None = None,
+    iq: np.ndarray, *, options: PointsOptions, shared: Shared | None = None, **given: Unpack[Given]
 ) -> dict[str, np.ndarray]:
     """How far each frame can be trusted; see `rover_pipeline.radar.health`.
 
     Returns:
         `clipped`, `interfered`, `excised`, `coherence` f4 (frame,) and `antenna_power` f4 (frame, tx, rx).
     """
-    real = is_real(iq.shape[-1], sidecar)
+    sidecar = given.get("sidecar")
     # What is left in a frame is what is looked for.
     plain = options.model_copy(update={"estimator": "beam", "interference": "keep"})
-    prepared = prepared or Prepared()
-    frames = Frames(iq, plain, real, prepared.coupling, shared)
+    frames = _frames(iq, plain, is_real(iq.shape[-1], sidecar), shared, given)
     try:
-        board, mps = placed_board(plain, config, iq.shape[1:]), (resolutions(sidecar) or (0.0, 1.0))[1]
-        find = _finder(board, plain, frames.transform.samples, real, prepared, mps)
+        board, mps = placed_board(plain, given.get("config"), iq.shape[1:]), (resolutions(sidecar) or (0.0, 1.0))[1]
+        find = _finder(board, plain, frames.transform.samples, frames.real, _prepared(given), mps)
     except ConfigError:
         find = None  # without the board nothing is known of the array, but of the samples all the same
 
@@ -242,15 +209,18 @@ def quality(
     }
 
 
+def _prepared(given: Given) -> Prepared:
+    return given.get("prepared") or Prepared()
+
+
+def _frames(iq: np.ndarray, options: RangeDopplerOptions, real: bool, shared: Shared | None, given: Given) -> Frames:
+    return Frames(iq, options, real, _prepared(given).coupling, shared)
+
+
 def _board_and_frames(
-    iq: np.ndarray,
-    options: RangeDopplerOptions,
-    sidecar: str | None,
-    config: str | None,
-    prepared: Prepared | None,
-    shared: Shared | None,
+    iq: np.ndarray, options: RangeDopplerOptions, shared: Shared | None, given: Given
 ) -> tuple[Board, Frames]:
-    board = placed_board(options, config, iq.shape[1:])
+    board, sidecar = placed_board(options, given.get("config"), iq.shape[1:]), given.get("sidecar")
     real = board.real if sidecar is None else is_real(iq.shape[-1], sidecar)
     if real != board.real:
         kinds = ("complex", "real")
@@ -258,7 +228,7 @@ def _board_and_frames(
             f"radar.json says that samples are {kinds[real]}, the board makes {kinds[board.real]} ones; is radar.board "
             "right?"
         )
-    return board, Frames(iq, options, real, (prepared or Prepared()).coupling, shared)
+    return board, _frames(iq, options, real, shared, given)
 
 
 _azimuth = functools.lru_cache(maxsize=8)(RangeAzimuth)
