@@ -107,6 +107,7 @@ def _spread(parts: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavef
     cycles, left, up = np.empty(count), np.empty(count), np.empty(count)
     point, strength = np.empty(count), np.empty(count, np.float32)
     row, between, place = np.empty(count, np.int32), np.empty(count, np.float32), np.empty(count, np.int32)
+    weights = np.empty(_WIDTH, np.float32)
     angle, wave = np.empty(count, np.float32), np.empty((2, len(rx), count), np.float32)
     for s in range(len(paths.amplitude)):
         k0, k1, k2, k3 = cubic[s, 0], cubic[s, 1], cubic[s, 2], cubic[s, 3]
@@ -139,22 +140,14 @@ def _spread(parts: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavef
         for ramp in range(count):
             # A row has one more after it, as `between` is below 1. Unsigned: as in `surfaces.Points`.
             a, b, f = np.uint64(row[ramp]), np.uint64(row[ramp] + 1), between[ramp]
-            w0, w1 = table[a, 0] + f * (table[b, 0] - table[a, 0]), table[a, 1] + f * (table[b, 1] - table[a, 1])
-            w2, w3 = table[a, 2] + f * (table[b, 2] - table[a, 2]), table[a, 3] + f * (table[b, 3] - table[a, 3])
-            w4, w5 = table[a, 4] + f * (table[b, 4] - table[a, 4]), table[a, 5] + f * (table[b, 5] - table[a, 5])
-            w6, w7 = table[a, 6] + f * (table[b, 6] - table[a, 6]), table[a, 7] + f * (table[b, 7] - table[a, 7])
+            for k in range(_WIDTH):
+                weights[k] = table[a, k] + f * (table[b, k] - table[a, k])
             at = place[ramp]
             for part in range(2):
                 for r in range(len(rx)):
                     e = wave[part, r, ramp]
-                    parts[part, ramp, r, np.uint64(at + 0)] += e * w0
-                    parts[part, ramp, r, np.uint64(at + 1)] += e * w1
-                    parts[part, ramp, r, np.uint64(at + 2)] += e * w2
-                    parts[part, ramp, r, np.uint64(at + 3)] += e * w3
-                    parts[part, ramp, r, np.uint64(at + 4)] += e * w4
-                    parts[part, ramp, r, np.uint64(at + 5)] += e * w5
-                    parts[part, ramp, r, np.uint64(at + 6)] += e * w6
-                    parts[part, ramp, r, np.uint64(at + 7)] += e * w7
+                    for k in range(_WIDTH):
+                        parts[part, ramp, r, np.uint64(at + k)] += e * weights[k]
 
 
 @inlined
