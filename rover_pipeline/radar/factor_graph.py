@@ -251,11 +251,12 @@ def _fill(
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
         own_state = Smoothed(*(each[around] for each in state))
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
-        weighted = matmul(np.swapaxes(before, 1, 2), information)
         diagonal[later] = right[later] = border[later] = 0
-        above[part] = matmul(weighted, after)
-        _add(diagonal[part], right[part], weighted, before, residual)
-        _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
+        by_before, by_after = (matmul(np.swapaxes(each, 1, 2), information) for each in (before, after))
+        above[part] = matmul(by_before, after)
+        for at, jacobian, weighted in ((part, before, by_before), (later, after, by_after)):
+            diagonal[at] += matmul(weighted, jacobian)
+            right[at] -= np.einsum("nij,nj->ni", weighted, residual)
     weights = [_add_velocities(found, state, radar, n, common[n], robust=robust) for n, radar in enumerate(radars)]
     precision, off = _precision(radars, common * robust)
     known[:] = precision.ravel()
@@ -340,14 +341,6 @@ def _at_radar(state: Smoothed, radar: RadarVelocities, part: slice, own: np.ndar
     moved = np.einsum("nji,nj->ni", radar.turn[number, part], own + gain)
     swing = np.cross(radar.avel[number, part] - state.gyro_bias[at], radar.arm)
     return np.asarray(matmul(moved + swing, radar.rotation))
-
-
-def _add(
-    diagonal: np.ndarray, right: np.ndarray, weighted: np.ndarray, jacobian: np.ndarray, residual: np.ndarray
-) -> None:
-    """Add residuals, (N, k), to the blocks of their frames; `weighted` is the transposed Jacobian times information."""
-    diagonal += matmul(weighted, jacobian)
-    right -= np.einsum("nij,nj->ni", weighted, residual)
 
 
 def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
