@@ -39,7 +39,9 @@ class Prepared(NamedTuple):
 
     coupling: Coupling | None = None  #: of the antennas; None = it is not seen, or is to stay.
     calibrated: bool = False  #: whether the coupling is the one of the calibration.
-    coherence: float = float("nan")  #: of the array; NaN if there are too few strong echoes. See `array_coherence`.
+    #: median over strong echoes of the power of the strongest beam over that of all antennas if they were in phase: 1
+    #: for one target and a perfect array; NaN if there are too few strong echoes.
+    coherence: float = float("nan")
     error: float = 0.0  #: share of an echo's power that the phases and gains of the array do not explain.
     imbalance: tuple[complex, ...] = (0.0,)  #: factors of the receivers; see `rover_pipeline.radar.detect`.
 
@@ -80,7 +82,13 @@ def prepare(
         echoes.append(finder.coherence(*frame))
         pairs.append(cell_pairs(*frame, finder.detect(frame[1]), TUNING.strong_snr))
     shares = (0.0,) if real else imbalance(pairs, 10 ** (options.threshold_db / 10))
-    return Prepared(coupling, calibrated, *array_coherence(np.concatenate(echoes)), shares)
+    coherence = np.concatenate(echoes)
+    if len(coherence) < MIN_ECHOES:
+        return Prepared(coupling, calibrated, imbalance=shares)
+    # A second target in a cell lowers the coherence of an echo too, so that what the array itself leaves unexplained
+    # comes from the quarter of the echoes with the highest coherence.
+    error = float(1 - np.quantile(coherence, 0.75))
+    return Prepared(coupling, calibrated, float(np.median(coherence)), error, shares)
 
 
 def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pairs: tuple[int, int]) -> Coupling | None:
@@ -93,21 +101,6 @@ def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pair
         return None
     numbers = np.array(tones.tones).reshape(-1, 2)
     return Coupling(tones.bins, tuple((numbers[:, 0] + 1j * numbers[:, 1]).tolist()), pairs, tones.reach)
-
-
-def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
-    """How coherent the array is, and the share of an echo's power that its model does not explain.
-
-    The coherence of an echo is the power of the strongest beam over that of all antennas if they were in phase: 1 for
-    one target and a perfect array. A second target in the cell lowers it too, so the share of unexplained power comes
-    from the quarter of the echoes with the highest coherence.
-
-    Returns:
-        The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
-    """
-    if len(echoes) < MIN_ECHOES:
-        return float("nan"), 0.0
-    return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
 
 def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, **given: Unpack[Given]) -> Inspection:

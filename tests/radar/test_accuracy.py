@@ -38,7 +38,7 @@ def test_errors_of_directions_are_as_large_as_their_deviations(device: str, degr
     board, snr = BOARDS[device], 10 ** (snr_db / 10)
     snapshots, right, up = echoes(board, degrees, snr, 0)
     found = np.stack(strongest_directions(board, snapshots), axis=1)
-    # What a recording's most coherent echoes leave unexplained, as `array_coherence` takes it.
+    # What a recording's most coherent echoes leave unexplained, as `prepare` takes it.
     fitted = 1 + 1 + board.has_elevation
     error = np.radians(degrees) ** 2 * (len(board.signs) - fitted) / len(board.signs)
     deviation = deviations(board, snapshots, np.full(COUNT, snr), found[:, 0], found[:, 1], error / (1 + error))
