@@ -20,14 +20,7 @@ _ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
 #: Physics: the middle of 76 to 81 GHz.
 DESIGN_GHZ = 78.5
 #: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths of `DESIGN_GHZ`. With the transmitters
-#: in the order they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
-#:
-#:     AWR1843:     2-1 2-2 2-3 2-4          AWR1843AOP:  1-1 2-1 3-1     AWR1642: 1-1 ... 1-4 2-1 ... 2-4
-#:          1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4               1-2 2-2 3-2
-#:                                                        1-3 2-3 3-3     AWR2944: as AWR1843, 0.8 wavelengths
-#:          (transmitter-receiver)                        1-4 2-4 3-4              up, and 4-1 ... 4-4 at the end
-#:
-#: Layout.
+#: in the order they fire, their sums are the virtual arrays that xwr and `radar/boards.py` draw. Layout.
 ANTENNAS: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "AWR1843": (np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.0]]), _ROW),
     "AWR1843AOP": (_ROW[:3], np.stack([np.zeros(4), -np.arange(4) * 0.5], -1)),

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.constants import g
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.unkind import Unkind
-
-#: Standard gravity, m/s2.
-GRAVITY = g
 
 
 class Reading(NamedTuple):

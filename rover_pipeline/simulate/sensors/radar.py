@@ -8,7 +8,7 @@ speed along the chirps, and an angle to the right along an array that is numbere
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -16,6 +16,7 @@ from scipy.constants import speed_of_light
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.linear import matmul, solve
+from rover_pipeline.simulate.scene.materials import f4
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths
 from rover_pipeline.simulate.unkind import Unkind
@@ -25,7 +26,6 @@ GAIN, NOISE = 9000.0, 20.0
 #: Payload of one packet on the capture card's network, in int16 words. Layout.
 PACKET_WORDS = 728
 
-f4: Any = np.float32
 # Non-uniform FFT: each echo is spread over the points around its beat frequency, on a grid twice as fine as the range
 # bins. The kernel is the exponential of a semicircle (Barnett, Magland and af Klinteberg, SISC 41, 2019), with its
 # width in grid points. The error is 1e-6 of the strongest echo, more than that of adding echoes as f4.
@@ -274,9 +274,7 @@ def with_ghosts(paths: Paths, height: np.ndarray, rot: np.ndarray, share: float)
     # The array sees the wave that comes back; one half of the way is the straight one.
     ghosts = Paths((distance + reached) / 2, sideways, share * paths.amplitude, paths.phase + np.pi)
     axes = (1, 1, 0, 0)
-    return Paths(
-        *(np.concatenate(pair, axis=axis) for pair, axis in zip(zip(paths, ghosts, strict=True), axes, strict=True))
-    )
+    return Paths(*(np.concatenate(pair, axis) for *pair, axis in zip(paths, ghosts, axes, strict=True)))
 
 
 def bursts(chirps: Chirps, share: float, rng: np.random.Generator) -> np.ndarray:
