@@ -92,20 +92,13 @@ def _epipolar(
         each.reshape(len(tracks), 2, *each.shape[1:]) for each in (states.rot, states.pos, states.vel, states.avel)
     )
     back, into = rot[:, 0].transpose(0, 2, 1), mount.rotation.T
-    turn, (way, faster) = (
-        matmul(back, rot[:, 1]),
-        (matmul(back, each[:, 1, :, None] - each[:, 0, :, None]) for each in (pos, vel)),
-    )
+    turn = matmul(back, rot[:, 1])
+    way, faster = (matmul(back, each[:, 1, :, None] - each[:, 0, :, None]) for each in (pos, vel))
     # By the mount's rotation, its translation, and the time.
     turn_by = np.zeros((len(tracks), 3, 7))
-    turn_by[..., :3], turn_by[..., 6:] = (
-        matmul(turn - np.eye(3), into),
-        matmul(turn, avel[:, 1, :, None]) - avel[:, 0, :, None],
-    )
-    way_by = np.concatenate(
-        [matmul(skew(way[..., 0]), into), matmul(turn - np.eye(3), into), faster - matmul(skew(avel[:, 0]), way)],
-        axis=2,
-    )
+    turn_by[..., :3] = moved = matmul(turn - np.eye(3), into)
+    turn_by[..., 6:] = matmul(turn, avel[:, 1, :, None]) - avel[:, 0, :, None]
+    way_by = np.concatenate([matmul(skew(way[..., 0]), into), moved, faster - matmul(skew(avel[:, 0]), way)], axis=2)
     used = np.flatnonzero(known.reshape(-1, 2).all(axis=1)).tolist()
     pair = np.repeat(used, [len(tracks[number].before) for number in used])
     before, after = (np.concatenate([np.empty((0, 3)), *(tracks[k][which] for k in used)]) for which in (1, 2))

@@ -95,11 +95,7 @@ class RangeAzimuth:
         self._transform = np.hstack([np.cos(2 * np.pi * cycles) * scale, np.sin(2 * np.pi * cycles) * scale])
 
     def power(self, spectrum: np.ndarray) -> np.ndarray:
-        """Squared ADC counts, f4 (azimuth, range).
-
-        Args:
-            spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
-        """
+        """Squared ADC counts, f4 (azimuth, range), of c8 (tx, rx, doppler, range), Doppler bins in FFT order."""
         lags = np.zeros((2, self._lags, spectrum.shape[-1]), "f4")
         lag_products(virtual_antennas(spectrum), self._phases, self._pairs, lags)
         return np.maximum(matmul(self._transform, lags.reshape(2 * self._lags, -1)), 0).astype("f4")
@@ -144,13 +140,10 @@ class Magnitudes:
         self._thread = threading.local()
 
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
-        """f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
+        """Of c8 (tx, rx, doppler, range) in FFT order: f4 (doppler, elevation, azimuth, range), zero Doppler centred.
 
         The result is a buffer that the next call of the same thread overwrites: to allocate a new one would double the
         time.
-
-        Args:
-            spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
         """
         antennas = virtual_antennas(spectrum)
         shape = (antennas.shape[1], *self.shape, antennas.shape[2])
