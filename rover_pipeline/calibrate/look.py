@@ -41,32 +41,23 @@ def project(lens: np.ndarray, zoom: float, seen: np.ndarray) -> tuple[float, flo
 
 @compiled
 def look(
-    edges: np.ndarray,
-    lens: np.ndarray,
-    rotation: np.ndarray,
+    edges: np.ndarray,  # f4 (P, height, width), -log p.
+    lens: np.ndarray,  # f8 (12,), as of `numbers_of`.
+    rotation: np.ndarray,  # of the camera, in the lidar frame.
     translation: np.ndarray,
-    late: float,
-    zoom: float,
-    point: np.ndarray,
+    late: float,  # s.
+    zoom: float,  # factor of the focal lengths.
+    point: np.ndarray,  # f8 (N, 3), see `Outlines`, as `outward` and `passing`.
     outward: np.ndarray,
     passing: np.ndarray,
-    plane: np.ndarray,
-    beyond: np.ndarray,
-    power: float,
-    values: np.ndarray,
-    slopes: np.ndarray,
-    places: np.ndarray,
+    plane: np.ndarray,  # i8 (N,), which of the edges.
+    beyond: np.ndarray,  # f8 (M,), the parts.
+    power: float,  # as of `sample`.
+    values: np.ndarray,  # f8 (N,), NaN out of the picture.
+    slopes: np.ndarray,  # f8 (N, 8), by rotation, translation, time and the logarithm of zoom, or (0, 8): not wanted.
+    places: np.ndarray,  # f8 (N, 2), in the picture, 0 to 1.
 ) -> None:
-    """Write -log p of N outlines, which are beyond their last points by any of some parts of the spacing.
-
-    Args:
-        edges: f4 (P, height, width), -log p; plane: i8 (N,), which of them.
-        lens: f8 (12,), as of `numbers_of`.
-        rotation, translation: of the camera, in the lidar frame; late: s; zoom: factor of the focal lengths.
-        point, outward, passing: f8 (N, 3), see `Outlines`; beyond: f8 (M,), the parts; power: as of `sample`.
-        values: f8 (N,), NaN out of the picture; places: f8 (N, 2), in the picture, 0 to 1.
-        slopes: f8 (N, 8), by rotation, translation, time and the logarithm of zoom, or (0, 8): not wanted.
-    """
+    """Write -log p of N outlines, which are beyond their last points by any of some parts of the spacing."""
     height, width = edges.shape[1:]
     count = len(beyond)
     each, by = np.empty(count), np.zeros((count, 8))

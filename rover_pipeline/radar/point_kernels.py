@@ -15,23 +15,17 @@ from rover_pipeline.radar.spectrum import add_scaled
 
 @compiled_with_fma
 def few_from(
+    # f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells lie
+    # beyond a cell.
     padded: np.ndarray,
-    cells: np.ndarray,
-    limits: np.ndarray,
-    guard: tuple[int, int],
-    train: tuple[int, int],
+    cells: np.ndarray,  # i8 (2, cell), (doppler, range) in the map.
+    limits: np.ndarray,  # f4 (cell,).
+    guard: tuple[int, int],  # numbers of guard cells on each side, along (doppler, range).
+    train: tuple[int, int],  # the same of training cells.
     enough: int,
-    few: np.ndarray,
+    few: np.ndarray,  # bool (cell,), result.
 ) -> None:
-    """Whether fewer than `enough` of the training cells of each cell are not below its limit.
-
-    Args:
-        padded: f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells
-            lie beyond a cell.
-        cells: i8 (2, cell), (doppler, range) in the map; limits: f4 (cell,).
-        guard, train: numbers of guard and training cells on each side, along (doppler, range).
-        few: bool (cell,), result.
-    """
+    """Whether fewer than `enough` of the training cells of each cell are not below its limit."""
     rows, edge = guard[0] + train[0], guard[1] + train[1]
     for cell in range(len(limits)):
         middle, r, limit = cells[0, cell] + rows, cells[1, cell], limits[cell]
@@ -61,23 +55,15 @@ def _count_from(values: np.ndarray, limit: Any) -> Any:
 
 @compiled_with_fma
 def measure_peaks(
-    power: np.ndarray,
-    noise: np.ndarray,
-    cells: np.ndarray,
+    power: np.ndarray,  # (doppler, range); Doppler is periodic.
+    noise: np.ndarray,  # f8 (peak,), of each cell.
+    cells: np.ndarray,  # i8 (peak,), flat indices into (doppler, range).
+    # Largest power of a sidelobe over that of its tone, f8, by distance along (doppler, range).
     sidelobes: tuple[np.ndarray, np.ndarray],
-    snr: np.ndarray,
-    position: np.ndarray,
+    snr: np.ndarray,  # f8 (peak,), result.
+    position: np.ndarray,  # f8 (2, peak), result: bins of (doppler, range).
 ) -> None:
-    """Power over noise of each peak, 0 if it may be a sidelobe of a stronger one, and its position between the bins.
-
-    Args:
-        power: (doppler, range); Doppler is periodic.
-        noise: f8 (peak,), of each cell.
-        cells: i8 (peak,), flat indices into (doppler, range).
-        sidelobes: largest power of a sidelobe over that of its tone, f8, by distance along (doppler, range).
-        snr: f8 (peak,), result.
-        position: f8 (2, peak), result: bins of (doppler, range).
-    """
+    """Power over noise of each peak, 0 if it may be a sidelobe of a stronger one, and its position between the bins."""
     dopplers, bins = power.shape
     doppler_lobes, range_lobes = sidelobes
     lines, columns, values = np.empty_like(cells), np.empty_like(cells), np.empty_like(noise)
@@ -117,28 +103,17 @@ def _log(power: Any) -> Any:
 
 @compiled_with_fma
 def strongest_beams(
-    spectrum: np.ndarray,
-    doppler: np.ndarray,
-    distance: np.ndarray,
-    tdm_phases: np.ndarray,
-    rows: np.ndarray,
-    antenna_steering: np.ndarray,
-    row_steering: np.ndarray,
-    sines: tuple[np.ndarray, np.ndarray],
-    out: np.ndarray,
+    spectrum: np.ndarray,  # c8 (antenna, doppler, range).
+    doppler: np.ndarray,  # i8 (peak,), bins in the spectrum's order.
+    distance: np.ndarray,  # i8 (peak,), range bins.
+    tdm_phases: np.ndarray,  # f8 (peak, antenna), phase that the peak gained until each antenna's chirp, radians.
+    rows: np.ndarray,  # i8 (antenna,), row of the array.
+    antenna_steering: np.ndarray,  # f4 (2, antenna, azimuth), real and imaginary parts of the weights along a row.
+    row_steering: np.ndarray,  # c8 (elevation, row), weights of the rows.
+    sines: tuple[np.ndarray, np.ndarray],  # f8 (azimuth,) and (elevation,), of the beams.
+    out: np.ndarray,  # f8 (2, peak), sines of azimuth and elevation.
 ) -> None:
-    """Sines of the direction of each peak: the strongest beam, refined between beams along both axes.
-
-    Args:
-        spectrum: c8 (antenna, doppler, range).
-        doppler, distance: i8 (peak,), bins in the spectrum's order.
-        tdm_phases: f8 (peak, antenna), phase that the peak gained until each antenna's chirp, radians.
-        rows: i8 (antenna,), row of the array.
-        antenna_steering: f4 (2, antenna, azimuth), real and imaginary parts of the weights along a row.
-        row_steering: c8 (elevation, row), weights of the rows.
-        sines: f8 (azimuth,) and (elevation,), of the beams.
-        out: f8 (2, peak), sines of azimuth and elevation.
-    """
+    """Sines of the direction of each peak: the strongest beam, refined between beams along both axes."""
     right, up = sines
     row_real = np.empty((row_steering.shape[1], len(right)), np.float32)
     row_imag = np.empty_like(row_real)
@@ -205,26 +180,18 @@ def _doppler_variance(tangent: np.ndarray, error: np.ndarray, v: np.ndarray, dop
 
 @compiled_with_fma
 def ego_evidence(
-    direction: np.ndarray,
+    direction: np.ndarray,  # this and the next four: see `Echoes` of `rover_pipeline.radar.ego_motion`.
     tangent: np.ndarray,
     doppler: np.ndarray,
     likelihood: np.ndarray,
     error: np.ndarray,
-    velocities: np.ndarray,
-    doppler_variance: float,
-    span: float,
-    pitch: float,
-    evidence: np.ndarray,
+    velocities: np.ndarray,  # f8 (velocity, 3), of the radar, front-left-up, m/s.
+    doppler_variance: float,  # m2/s2.
+    span: float,  # of the Doppler of targets that move, m/s.
+    pitch: float,  # what the vertical velocity may be off by, as a share of the speed; 0 = it is known.
+    evidence: np.ndarray,  # f8 (velocity, echo), result; further columns are left alone.
 ) -> None:
-    """Logarithm of how much more likely each echo is if its target is at rest than if it moves, 0 or more.
-
-    Args:
-        direction, tangent, doppler, likelihood, error: see `Echoes` of `rover_pipeline.radar.ego_motion`.
-        velocities: f8 (velocity, 3), of the radar, front-left-up, m/s.
-        doppler_variance: m2/s2; span: of the Doppler of targets that move, m/s.
-        pitch: what the vertical velocity may be off by, as a share of the speed; 0 = it is known.
-        evidence: f8 (velocity, echo), result; further columns are left alone.
-    """
+    """Logarithm of how much more likely each echo is if its target is at rest than if it moves, 0 or more."""
     echoes, ambiguities = doppler.shape
     highest = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
     for n in range(len(velocities)):
@@ -247,25 +214,20 @@ def ego_evidence(
 
 @compiled_with_fma
 def refine_ego_velocity(
-    direction: np.ndarray,
+    direction: np.ndarray,  # this and the next four: see `Echoes` of `rover_pipeline.radar.ego_motion`.
     tangent: np.ndarray,
     doppler: np.ndarray,
     likelihood: np.ndarray,
     error: np.ndarray,
-    doppler_variance: float,
-    vertical: float,
-    pitch: float,
-    outlier: float,
+    doppler_variance: float,  # m2/s2.
+    vertical: float,  # prior standard deviation of the vertical velocity, m/s.
+    pitch: float,  # the same as a share of the level speed.
+    outlier: float,  # standard deviations above which a target moves.
     velocity: np.ndarray,
 ) -> None:
     """Replaces a velocity, f8 (3,), by that of iteratively reweighted least squares over the echoes at rest at it.
 
     Weights are Tukey's biweight: the larger a residual, the smaller its weight.
-
-    Args:
-        direction, tangent, doppler, likelihood, error: see `Echoes` of `rover_pipeline.radar.ego_motion`.
-        doppler_variance: m2/s2; outlier: standard deviations above which a target moves.
-        vertical, pitch: prior standard deviation of the vertical velocity, m/s and as a share of the level speed.
     """
     # More iterations follow the errors of elevations: a radar that is carried by hand, and back to where it began, ends
     # 1.8, 3.0, 3.7 and 4.7 % of its way from there with 3, 4, 6 and 20 of them.

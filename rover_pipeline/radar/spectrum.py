@@ -140,23 +140,15 @@ def _add_two_pairs(a: Row, b: Row, c: Row, d: Row, e: Row, f: Row, g: Row, h: Ro
 
 @compiled_with_fma
 def angle_magnitudes(
-    spectrum: np.ndarray,
-    phases: np.ndarray,
-    groups: np.ndarray,
-    azimuth: np.ndarray,
+    spectrum: np.ndarray,  # c8 (antenna, doppler, range), Doppler bins in FFT order.
+    phases: np.ndarray,  # c8 (doppler, antenna), factors of the antennas.
+    groups: np.ndarray,  # i8 (group, 5), a row of the array and four antennas of it.
+    azimuth: np.ndarray,  # c8 (azimuth, group, 4), weights of the antennas.
+    # c8 (elevation, row), weights of two rows or more; the weights of the first row are one.
     elevation: np.ndarray,
-    out: np.ndarray,
+    out: np.ndarray,  # f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
 ) -> None:
-    """Magnitudes of the transforms along columns and rows of the array, without storing the complex cube.
-
-    Args:
-        spectrum: c8 (antenna, doppler, range), Doppler bins in FFT order.
-        phases: c8 (doppler, antenna), factors of the antennas.
-        groups: i8 (group, 5), a row of the array and four antennas of it.
-        azimuth: c8 (azimuth, group, 4), weights of the antennas.
-        elevation: c8 (elevation, row), weights of two rows or more; the weights of the first row are one.
-        out: f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
-    """
+    """Magnitudes of the transforms along columns and rows of the array, without storing the complex cube."""
     antennas, dopplers, bins = spectrum.shape
     count = elevation.shape[1]
     real, imag = np.empty((antennas, bins), np.float32), np.empty((antennas, bins), np.float32)
