@@ -55,7 +55,7 @@ _OTHER_POINTS = (
     ),
 )
 
-_decibels = partial(Output, type="f4", unit="dB")
+_decibels, _metres, _speed = (partial(Output, type="f4", unit=unit) for unit in ("dB", "m", "m/s"))
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 _NOT_OF_POINTS = _of_points({"unfit": "has a radar of points and no samples (radar/iq)"})
 #: Declares what is made from the samples.
@@ -92,9 +92,7 @@ STEPS = (
                 "Range-Doppler power summed over distances, dB re 1 squared ADC count. [doppler]; Doppler bin n/2 is "
                 "zero velocity, larger recede."
             ),
-            "range": Output(
-                "Distance with most of this power, m; NaN where it is not known. [doppler]", "raw", "f4", "m"
-            ),
+            "range": _metres("Distance with most of this power, m; NaN where it is not known. [doppler]"),
         },
         run=_SPECTRUM(cost=Rate(("radar",), 3, 0.01)),
         shown=Shown(
@@ -147,10 +145,8 @@ STEPS = (
         inputs={"iq": "radar/iq", "whole": "radar/valid"},
         files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
         outputs={
-            "xyz": Output(
-                "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]", type="f4", unit="m"
-            ),
-            "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4", unit="m/s"),
+            "xyz": _metres("Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]"),
+            "doppler": _speed("Radial velocity, m/s; positive recedes. [point]"),
             "snr": _decibels("Power over the noise around, dB. [point], falling."),
             "count": Output("Number of points.", type="u2"),
             "folds": Output(
@@ -184,18 +180,10 @@ STEPS = (
         version=12,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
-        inputs={
-            "xyz": "_radar_points/xyz",
-            "doppler": "_radar_points/doppler",
-            "count": "_radar_points/count",
-            "certain": "_radar_points/certain",
-            "deviation": "_radar_points/deviation",
-        },
+        inputs={name: f"_radar_points/{name}" for name in ("xyz", "doppler", "count", "certain", "deviation")},
         files={"sidecar": "radar/radar.json"},
         outputs={
-            "vel": Output(
-                "The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]", type="f4", unit="m/s"
-            ),
+            "vel": _speed("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]"),
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
