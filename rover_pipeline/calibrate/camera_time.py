@@ -88,9 +88,7 @@ def _epipolar(
     """Residuals f8 (N,), rad, their derivatives f8 (N, 7) by the error of the mount; the pair."""
     mount = changed(start, error)
     states, known = trajectory.at(np.array([each.times for each in tracks]).ravel(), mount)
-    rot, pos, vel, avel = (
-        each.reshape(len(tracks), 2, *each.shape[1:]) for each in (states.rot, states.pos, states.vel, states.avel)
-    )
+    pos, rot, vel, _, avel = (each.reshape(len(tracks), 2, *each.shape[1:]) for each in states)
     back, into = rot[:, 0].transpose(0, 2, 1), mount.rotation.T
     turn = matmul(back, rot[:, 1])
     way, faster = (matmul(back, each[:, 1, :, None] - each[:, 0, :, None]) for each in (pos, vel))

@@ -99,14 +99,12 @@ def fit(radar: Measured, imu: Recorded, offset: float) -> MountEstimate | None:
         offset: a first guess of what is to be added to the radar's times, s.
     """
     start, prior = radar.mount, prior_covariance(radar.mount)
+    sigma = np.sqrt(np.diag(prior)[:6])
     mount = start._replace(time_offset=start.time_offset + offset)
     for _ in range(ITERATIONS):
         error = difference(start, mount)
-        into = matmul(-mount.rotation.T, error[:3])
-        added = np.append(into, error[3:6])
-        moved = radar.moved(float(error[6]))._replace(
-            mount=mount, mount_sigma=np.sqrt(np.diag(prior)[:6]), mount_added=added
-        )
+        added = np.append(matmul(-mount.rotation.T, error[:3]), error[3:6])
+        moved = radar.moved(float(error[6]))._replace(mount=mount, mount_sigma=sigma, mount_added=added)
         found = at_instants([moved], imu, IN_MEMORY)
         common = found.common
         if common is None:

@@ -119,15 +119,9 @@ class _Radar:
             if near is not None:
                 there = (np.abs(peaks.range * self.bin_m - near) < TUNING.near_m) & (np.abs(peaks.doppler - middle) < 1)
                 keep = np.flatnonzero(there)[:1]
-            found.append(
-                _Echoes(
-                    finder.snapshots(spectrum, peaks)[keep],
-                    peaks.range[keep] * self.bin_m,
-                    (peaks.doppler[keep] - middle) * self.bin_mps,
-                    peaks.snr[keep],
-                    np.full(len(keep), number),
-                )
-            )
+            peaks = peaks.select(keep)
+            snapshots, doppler = finder.snapshots(spectrum, peaks), (peaks.doppler - middle) * self.bin_mps
+            found.append(_Echoes(snapshots, peaks.range * self.bin_m, doppler, peaks.snr, np.full(len(keep), number)))
         return _Echoes(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 

@@ -147,13 +147,11 @@ def smooth(
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-    small = np.zeros((2, len(radars))), np.zeros((2, size))
+    blocks = (memory.zeros(*shape) for shape in shapes)
     # Of a mount that is wanted all of it; otherwise how a radar is turned is no more than what others explain.
     widened = np.tile((np.arange(8) == 7) | radars[0].unknown[4], len(radars))[np.tile(radars[0].unknown, len(radars))]
     scales = np.tile(np.arange(common.shape[1]) == 0, len(radars))
-    found = _Equations._make(
-        [*(memory.zeros(*shape) for shape in shapes), widened, scales, *small[0], *small[1], memory]
-    )
+    found = _Equations._make([*blocks, widened, scales, *np.zeros((2, len(radars))), *np.zeros((2, size)), memory])
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not radars[0].unknown[1]
@@ -352,9 +350,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     turned = log(matmul(np.swapaxes(turn, 1, 2), into, rot[1:]))
     gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - gravity * seconds)
     moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * gravity * seconds**2)
-    residual = np.concatenate(
-        [turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)], axis=1
-    )
+    residual = np.hstack([turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)])
     # The inverse right Jacobian of a small rotation vector is the identity plus half of its cross product.
     small = np.eye(3) + 0.5 * skew(turned)
     before, after = np.zeros((2, count, 15, 15))

@@ -69,10 +69,8 @@ def radar_odom(
     recorded = recorded._replace(acc=memory.hold(recorded.acc), avel=memory.hold(recorded.avel))
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
-    frames = {
-        name: frame_duration(each.ts, *map(each.texts.get, ("config", "sidecar", "radar")))
-        for name, each in given.items()
-    }
+    texts = "config", "sidecar", "radar"
+    frames = {name: frame_duration(each.ts, *map(each.texts.get, texts)) for name, each in given.items()}
     radars = {name: _measured(given[name], frames[name].middle, stated[name], mount.time_offset) for name in given}
     frame, outside = frames["radar"], _contradicting(radars, recorded) if len(radars) > 1 else []
     radars |= {name: radars[name].without() for name in outside}  # the others give the motion without them
@@ -316,9 +314,8 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
         tilt[part] = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
     valid = np.full(count, not others or common.settled)
     speed = np.sqrt((motion.vel**2).sum(axis=1))
-    valid &= (sigma <= np.maximum(options.max_error, options.max_share * speed)) & (
-        tilt <= np.radians(options.max_tilt_error) ** 2
-    )
+    valid &= sigma <= np.maximum(options.max_error, options.max_share * speed)
+    valid &= tilt <= np.radians(options.max_tilt_error) ** 2
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
     broken = np.flatnonzero((longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))

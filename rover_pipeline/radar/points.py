@@ -88,11 +88,9 @@ class PointFinder:
         self._resolve_ambiguity = None
         if bin_mps is not None and options.max_folds and options.compensate_tdm:
             self._resolve_ambiguity = AmbiguityResolver(board, bin_mps, options.max_folds)
-        self._resolver = (
-            None
-            if options.estimator == "beam" or not Resolver.can_resolve(board)
-            else Resolver(board, options.estimator, options.max_targets, limit, array_error)
-        )
+        self._resolver = None
+        if options.estimator != "beam" and Resolver.can_resolve(board):
+            self._resolver = Resolver(board, options.estimator, options.max_targets, limit, array_error)
 
     def __call__(self, spectrum: np.ndarray, power: np.ndarray, guide: np.ndarray | None = None) -> Found:
         """The points of a frame.
@@ -188,12 +186,9 @@ def _beams(board: Board, limit: float, every: int) -> _Beams:
     azimuth = np.linspace(-1, 1, TUNING.beams[0] // every + 1) / step if step else np.zeros(1)
     elevation = np.linspace(-limit, limit, TUNING.beams[1] // every + 1) if board.has_elevation else np.zeros(1)
     steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
+    antennas = np.stack([steering.real, steering.imag]).astype("f4")
     phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
-    return _Beams(
-        (azimuth, elevation),
-        np.stack([steering.real, steering.imag]).astype("f4"),
-        np.exp(-1j * np.pi * phases).astype("c8"),
-    )
+    return _Beams((azimuth, elevation), antennas, np.exp(-1j * np.pi * phases).astype("c8"))
 
 
 # --- Doppler ambiguity ---------------------------------------------------------------------------------------------
@@ -238,9 +233,8 @@ class AmbiguityResolver:
         direction, explained = beams(peaks, True)
         tried = [beams(peaks.moved(n * float(bins)), False) for n in range(1, self._remainder.max() + 1)]
         directions = np.stack([direction, *(each for each, _ in tried)], axis=1)
-        likelihood = _phase_likelihood(
-            np.stack([explained, *(share for _, share in tried)], axis=1), peaks.snr, self._antennas
-        )
+        shares = np.stack([explained, *(share for _, share in tried)], axis=1)
+        likelihood = _phase_likelihood(shares, peaks.snr, self._antennas)
         echoes = Echoes(
             directions[:, self._remainder],
             (peaks.doppler[:, None] - bins // 2 + self._numbers * float(bins)) * self._bin_mps,

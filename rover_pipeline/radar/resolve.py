@@ -48,7 +48,7 @@ class Resolver:
     Args:
         method: of the search: peaks of Capon's spectrum, or of MUSIC's, refined by least squares.
         max_targets: of a cell.
-        max_elevation: sine of the largest one.
+        highest: sine of the largest elevation.
         array_error: share of the power of an echo that the array's model of phases and gains does not explain.
     """
 
@@ -57,7 +57,7 @@ class Resolver:
         board: Board,
         method: Literal["capon", "music"],
         max_targets: int,
-        max_elevation: float,
+        highest: float,
         array_error: float,
     ) -> None:
         columns = board.grid[:, 1]
@@ -76,9 +76,7 @@ class Resolver:
         self._beam = 2 / (size * board.spacing)
         limit = min(1.0, 1 / board.spacing)
         self._grid = np.linspace(-limit, limit, int(2 * TUNING.azimuth_steps / self._beam) + 1)
-        self._up = (
-            np.linspace(-max_elevation, max_elevation, TUNING.beams[1] + 1) if board.has_elevation else np.zeros(1)
-        )
+        self._up = np.linspace(-highest, highest, TUNING.beams[1] + 1) if board.has_elevation else np.zeros(1)
 
     @staticmethod
     def can_resolve(board: Board) -> bool:

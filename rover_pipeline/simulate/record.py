@@ -371,13 +371,11 @@ def _camera(rig: Rig, sensor: str) -> _Source:
         return {"video.avi": camera.picture(rig.world, lens, tick.time, state.pos[0], state.rot[0])}
 
     shape = (lens.height, lens.width, 3)
-    channels = {
-        "video.avi": ChannelSpec(format="mjpg", type="u1", shape=shape, desc="Pictures, RGB. [row, column, colour]")
-    }
+    video = ChannelSpec(format="mjpg", type="u1", shape=shape, desc="Pictures, RGB. [row, column, colour]")
     intrinsics = lens.describe()
     if lens.is_fisheye:
         del intrinsics["model"]  # the real rig's file does not name it either
-    return _Source(channels, partial(map, sample), intrinsics)
+    return _Source({"video.avi": video}, partial(map, sample), intrinsics)
 
 
 def _imu(rig: Rig, sensor: str) -> _Source:

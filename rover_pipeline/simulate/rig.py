@@ -116,12 +116,9 @@ class Rig:
 
     def config(self) -> dict[str, Any]:
         """The content of `config.yaml`: how the recording was made, and the extrinsics."""
-        sections = {
-            each.name: self._section(each)
-            for type in ("lidar", "imu", "camera", "radar", "gnss")
-            for each in self.preset.sensors
-            if each.type == type
-        }
+        order = "lidar", "imu", "camera", "radar", "gnss"
+        by_type = sorted(self.preset.sensors, key=lambda each: order.index(each.type))
+        sections = {each.name: self._section(each) for each in by_type}
         return sections | ({} if self.preset.unkind.no_rig else {"rig": self._extrinsics()})
 
     def _section(self, sensor: Placed) -> dict[str, Any]:

@@ -89,10 +89,7 @@ class MaterialTable(NamedTuple):
 
 
 MATERIAL_TABLE = MaterialTable(
-    *(
-        np.array([getattr(material, name) for material in MATERIALS.values()], "i8" if name == "texture" else "f8")
-        for name in MaterialTable._fields
-    )
+    *(np.array([getattr(m, name) for m in MATERIALS.values()]) for name in MaterialTable._fields)
 )
 
 

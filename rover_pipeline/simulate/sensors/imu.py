@@ -38,15 +38,9 @@ class Errors:
         rng = np.random.default_rng(key)
         usual = rng.normal(0.0, 0.03, 3), rng.normal(0.0, 0.003, 3)
         acc_bias, avel_bias = (values / np.linalg.norm(values, axis=0) for values in rng.standard_normal((2, 3)))
-        acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
-        return Errors(
-            unkind,
-            noise,
-            acc_bias=unkind.acc_bias * acc_bias if unkind.acc_bias else usual[0],
-            avel_bias=unkind.gyro_bias * avel_bias if unkind.gyro_bias else usual[1],
-            acc_scale=acc_scale,
-            avel_scale=avel_scale,
-        )
+        acc_bias = unkind.acc_bias * acc_bias if unkind.acc_bias else usual[0]
+        avel_bias = unkind.gyro_bias * avel_bias if unkind.gyro_bias else usual[1]
+        return Errors(unkind, noise, acc_bias, avel_bias, *(1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))))
 
     def description(self) -> dict[str, object]:
         """The errors as plain values, for the truth; None = no limit."""

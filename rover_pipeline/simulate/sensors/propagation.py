@@ -146,9 +146,5 @@ def paths(
     reflection = np.sqrt(cos_incidence * (1 + _SPECULAR * np.exp(-((incidence / _SPECULAR_WIDTH) ** 2))))
     # Transmitter and receiver are patch antennas: a broad beam in azimuth, a narrow one in elevation.
     pattern = unit[_REFERENCE, :, 0] ** 1.5 * np.exp(-((unit[_REFERENCE, :, 2] / 0.5) ** 2))
-    return Paths(
-        distance=distance,
-        direction=unit[[0, -1]][:, :, 1:],
-        amplitude=scatterers.amplitude[keep] * reflection * pattern / distance[_REFERENCE] ** 2,
-        phase=scatterers.phase[keep],
-    )
+    amplitude = scatterers.amplitude[keep] * reflection * pattern / distance[_REFERENCE] ** 2
+    return Paths(distance, unit[[0, -1]][:, :, 1:], amplitude, scatterers.phase[keep])
