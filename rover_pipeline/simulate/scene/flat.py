@@ -45,8 +45,7 @@ def _shell() -> list[Part]:
         box((8.0, 8.1, 1.35), (16.4, 0.2, _HEIGHT), "plaster"),
         box((-0.1, 5.1, 1.35), (0.2, 6.2, _HEIGHT), "green plaster"),
         box((16.1, 5.1, 1.35), (0.2, 6.2, _HEIGHT), "blue plaster"),
-        box((-3.1, 1.0, 1.35), (0.2, 2.4, _HEIGHT), "plaster"),
-        box((20.1, 1.0, 1.35), (0.2, 2.4, _HEIGHT), "plaster"),
+        *(box((x, 1.0, 1.35), (0.2, 2.4, _HEIGHT), "plaster") for x in (-3.1, 20.1)),
     ]
     # Walls between the rooms and the corridor have doors at x = 3 and x = 13; the one between the rooms, at y = 5.
     for left, right in [(-3.0, 2.4), (3.6, 12.4), (13.6, 20.0)]:
@@ -92,8 +91,7 @@ def _right_room() -> list[Part]:
     return [
         # Desks with screens along the right wall, cupboards, a pillar and boxes.
         *table(15.55, 6.4, 0.8, 1.6, "white wood"),
-        box((15.75, 6.1, 1.02), (0.05, 0.6, 0.38), "black plastic"),
-        box((15.75, 6.8, 1.02), (0.05, 0.6, 0.38), "black plastic"),
+        *(box((15.75, y, 1.02), (0.05, 0.6, 0.38), "black plastic") for y in (6.1, 6.8)),
         *chair(14.85, 6.4, 0.0),
         *table(15.55, 3.2, 0.8, 1.4, "white wood"),
         *chair(14.8, 3.2, 10.0),

@@ -52,16 +52,13 @@ def _shell() -> list[Part]:
         box((5.5, (_HEAD + 9.0) / 2, _FLOOR / 2), (11.0, 9.0 - _HEAD, _FLOOR), "parquet"),
         box((middle, 0.95, (2.6 + _ROOF) / 2), (7.2, 1.9, _ROOF - 2.6), "plaster"),
         box((middle, 4.5, _ROOF / 2), (7.2, 5.2, _ROOF), "green plaster"),
-        box((-0.1, 4.5, _ROOF / 2), (0.2, 9.4, _ROOF), "plaster"),
-        box((11.1, 4.5, _ROOF / 2), (0.2, 9.4, _ROOF), "plaster"),
+        *(box((x, 4.5, _ROOF / 2), (0.2, 9.4, _ROOF), "plaster") for x in (-0.1, 11.1)),
         box((5.5, 9.1, _ROOF / 2), (11.4, 0.2, _ROOF), "blue plaster"),
-        box((2.0, -0.1, _ROOF / 2), (4.2, 0.2, _ROOF), "plaster"),
-        box((9.0, -0.1, _ROOF / 2), (4.2, 0.2, _ROOF), "plaster"),
+        *(box((x, -0.1, _ROOF / 2), (4.2, 0.2, _ROOF), "plaster") for x in (2.0, 9.0)),
         box((5.5, -0.1, (2.1 + _ROOF) / 2), (2.8, 0.2, _ROOF - 2.1), "plaster"),
         # The lobby.
         box((5.5, -4.1, 1.3), (11.4, 0.2, 2.6), "brick"),
-        box((1.9, -2.1, 1.3), (0.2, 4.2, 2.6), "plaster"),
-        box((9.1, -2.1, 1.3), (0.2, 4.2, 2.6), "plaster"),
+        *(box((x, -2.1, 1.3), (0.2, 4.2, 2.6), "plaster") for x in (1.9, 9.1)),
         box((5.5, -2.1, 2.7), (7.4, 4.2, 0.2), "ceiling"),
     ]
 

@@ -343,7 +343,7 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
     Args:
         rate: revolutions per second.
     """
-    offset = beams.beam_offset
+    offset, profiles = beams.beam_offset, {"udp_profile_imu": "LEGACY", "udp_profile_lidar": "RNG19_RFL8_SIG16_NIR16"}
     return {
         "beam_intrinsics": {
             "beam_altitude_angles": beams.altitude.tolist(),
@@ -359,8 +359,7 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
             "timestamp_mode": "TIME_FROM_INTERNAL_OSC",
             "udp_port_imu": 7503,
             "udp_port_lidar": 7502,
-            "udp_profile_imu": "LEGACY",
-            "udp_profile_lidar": "RNG19_RFL8_SIG16_NIR16",
+            **profiles,
         },
         "imu_intrinsics": {"imu_to_sensor_transform": _transform(1.0, _IMU_MM)},
         "lidar_data_format": {
@@ -370,8 +369,7 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
             "fps": rate,
             "pixel_shift_by_row": beams.pixel_shifts(columns).tolist(),
             "pixels_per_column": beams.count,
-            "udp_profile_imu": "LEGACY",
-            "udp_profile_lidar": "RNG19_RFL8_SIG16_NIR16",
+            **profiles,
         },
         "lidar_intrinsics": {"lidar_to_sensor_transform": _transform(-1.0, (0.0, 0.0, beams.height))},
         "sensor_info": {
