@@ -45,6 +45,18 @@ class Fit(NamedTuple):
     used: np.ndarray  #: bool (echo,).
 
 
+class Passed(NamedTuple):
+    """What is known of static echoes past which the radar moves."""
+
+    doppler: np.ndarray  #: f8 (echo,), m/s, positive recedes, not aliased.
+    velocity: np.ndarray  #: f8 (echo, 3), of the radar over ground in its own frame, m/s.
+    sigma: np.ndarray  #: f8 (echo,), standard deviation of the Doppler less its prediction, m/s.
+
+    def residual(self, right: np.ndarray, up: np.ndarray) -> np.ndarray:
+        """The Doppler less its prediction in these directions, f8 (echo,), m/s."""
+        return self.doppler + (unit_vectors(right, up) * self.velocity).sum(axis=1)
+
+
 def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.ndarray, up: np.ndarray) -> Fit:
     """Gains from echoes whose directions are known.
 
@@ -62,21 +74,11 @@ def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.nd
     return Fit(gains, phase_sigma, board.spacing, np.inf, fitted, right, up, weight > 0)
 
 
-def fit_moving(
-    board: Board,
-    snapshots: np.ndarray,
-    snr: np.ndarray,
-    doppler: np.ndarray,
-    velocity: np.ndarray,
-    doppler_sigma: np.ndarray,
-) -> Fit:
+def fit_moving(board: Board, snapshots: np.ndarray, snr: np.ndarray, passed: Passed) -> Fit:
     """Gains and spacing from static echoes of unknown directions, past which the radar moves with a known velocity.
 
     Args:
         snapshots, snr: as in `fit_gains`.
-        doppler: f8 (echo,), m/s, positive recedes, not aliased.
-        velocity: f8 (echo, 3), of the radar over ground in its own frame, m/s.
-        doppler_sigma: f8 (echo,), standard deviation of the Doppler less its prediction, m/s.
     """
     board, (rows, columns) = replace(board, gains=()), board.grid.T
     gains, used = np.ones(snapshots.shape[1], "c16"), np.ones(len(snapshots), bool)
@@ -85,12 +87,11 @@ def fit_moving(
         current = replace(board, gains=tuple(gains.tolist()))
         unexplained = float(np.median(1 - coherence(current, snapshots, right, up)[used]))
         fit_weight = 1 / max(unexplained, 1 / float(np.median(snr)))
-        right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
+        right, up = _directions(current, snapshots, passed, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
-        predicted = -(unit_vectors(right, up) * velocity).sum(axis=1)
-        used = np.abs(doppler - predicted) < OUTLIER * doppler_sigma
+        used = np.abs(passed.residual(right, up)) < OUTLIER * passed.sigma
         gains, weight = _principal(np.where(used[:, None], aligned, 0), snr)
-        turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
+        turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, passed, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
         cycles = board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]
         gains = _normalised(gains * np.exp(-1j * np.pi * cycles))
@@ -109,16 +110,11 @@ def fit_moving(
 def strongest_directions(board: Board, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sines of the strongest beam of each echo, by the gains of the board, f8 (echo,) each."""
     count = len(snapshots)
-    return _directions(board, snapshots, np.zeros(count), np.zeros((count, 3)), np.ones(count), 1.0)
+    return _directions(board, snapshots, Passed(np.zeros(count), np.zeros((count, 3)), np.ones(count)), 1.0)
 
 
 def _directions(
-    board: Board,
-    snapshots: np.ndarray,
-    doppler: np.ndarray,
-    velocity: np.ndarray,
-    doppler_sigma: np.ndarray,
-    fit_weight: float,
+    board: Board, snapshots: np.ndarray, passed: Passed, fit_weight: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most likely direction of each echo, by its phases and its Doppler, refined between the tried ones."""
     limit = min(1.0, 1 / board.spacing)
@@ -131,7 +127,8 @@ def _directions(
     corrected = snapshots * board.corrections * board.signs
     in_phase = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
     fit = np.abs(matmul(corrected, beams.T)) ** 2 / in_phase[:, None]
-    residual = (doppler[:, None] + matmul(velocity, unit_vectors(right, up).T)) / doppler_sigma[:, None]
+    along = matmul(passed.velocity, unit_vectors(right, up).T)
+    residual = (passed.doppler[:, None] + along) / passed.sigma[:, None]
     # A residual beyond the outlier's counts no more: the echo may move.
     score = fit_weight * fit - np.minimum(residual**2, OUTLIER**2 * 4) / 2
     shape = (len(snapshots), len(azimuth), len(elevation))
@@ -207,15 +204,14 @@ def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np
 
 
 def _turn(
-    right: np.ndarray, up: np.ndarray, doppler: np.ndarray, velocity: np.ndarray, sigma: np.ndarray, used: np.ndarray
+    right: np.ndarray, up: np.ndarray, passed: Passed, used: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray, float]:
     """Turn of the array (sines right and up) and stretch of its angles that fit the Doppler best, with deviations."""
     ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0.05))
-    by_right = -right / ahead * velocity[:, 0] - velocity[:, 1]
-    by_up = -up / ahead * velocity[:, 0] + velocity[:, 2]
-    residual = doppler + (unit_vectors(right, up) * velocity).sum(axis=1)
-    design = np.stack([by_right, by_up, by_right * right], axis=1) / sigma[:, None]
-    target = -residual / sigma
+    by_right = -right / ahead * passed.velocity[:, 0] - passed.velocity[:, 1]
+    by_up = -up / ahead * passed.velocity[:, 0] + passed.velocity[:, 2]
+    design = np.stack([by_right, by_up, by_right * right], axis=1) / passed.sigma[:, None]
+    target = -passed.residual(right, up) / passed.sigma
     prior = np.diag([TURN_PRIOR**-2, TURN_PRIOR**-2, TUNING.spacing_prior**-2])
     solution, information = np.zeros(3), prior
     for _ in range(8):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from rover_pipeline.calibrate.array import TURN_PRIOR, Fit, fit_gains, fit_moving, strongest_directions
+from rover_pipeline.calibrate.array import TURN_PRIOR, Fit, Passed, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import ConfigError, FormatError
@@ -211,9 +211,8 @@ def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:
             f"{needed} are needed; calibrate on a reflector (--reflector)"
         )
     echoes = _Echoes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    sigma = np.full(count, radars[0].doppler_sigma)
-    velocity = np.concatenate(velocities)
-    fit = fit_moving(radars[0].board, echoes.snapshots, echoes.snr, echoes.doppler, velocity, sigma)
+    passed = Passed(echoes.doppler, np.concatenate(velocities), np.full(count, radars[0].doppler_sigma))
+    fit = fit_moving(radars[0].board, echoes.snapshots, echoes.snr, passed)
     if fit.used.sum() < needed:
         raise ConfigError(
             f"{radars[0].path}: {int(fit.used.sum())} of {count} echoes have the Doppler that `_radar_pose` predicts; "

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rover_pipeline.calibrate.array import fit_gains, fit_moving, strongest_directions
+from rover_pipeline.calibrate.array import Passed, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.radar import Reflector, calibrate_radar
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
@@ -103,7 +103,7 @@ def test_a_reflector_gives_the_errors_of_an_array_to_3_degrees_and_its_points_th
     assert rms["calibrated"] < max(1.2 * rms["perfect"], 0.3) and rms["raw"] > 2 * rms["calibrated"]
 
 
-def moving_echoes(board: Board, gains: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+def moving_echoes(board: Board, gains: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, Passed]:
     """Echoes of a walk, 25 dB above the noise: a third of two targets in one cell, a tenth of targets that move."""
     rng = np.random.default_rng(seed)
     count = 250
@@ -116,13 +116,8 @@ def moving_echoes(board: Board, gains: np.ndarray, seed: int) -> dict[str, np.nd
     second = plane_waves(board, rng.uniform(-0.8, 0.8, count), np.zeros(count))
     snapshots += np.where(rng.uniform(size=(count, 1)) < 0.33, 0.7, 0) * second
     noise = rng.standard_normal((2, *snapshots.shape)) @ np.eye(snapshots.shape[1]) * 10 ** (-25 / 20) / np.sqrt(2)
-    return {
-        "snapshots": snapshots * gains + noise[0] + 1j * noise[1],
-        "snr": np.full(count, 10**2.5),
-        "doppler": doppler,
-        "velocity": velocity,
-        "doppler_sigma": np.full(count, 0.02),
-    }
+    passed = Passed(doppler, velocity, np.full(count, 0.02))
+    return snapshots * gains + noise[0] + 1j * noise[1], np.full(count, 10**2.5), passed
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -130,7 +125,7 @@ def test_motion_past_targets_gives_the_errors_of_an_array_to_6_degrees_and_its_s
     chirp = chirps(device)
     true = replace(BOARDS[device], spacing=0.99)
     gains = errors(chirp, 2).gains.ravel()
-    fit = fit_moving(replace(true, spacing=1.0), **moving_echoes(true, gains, 3))
+    fit = fit_moving(replace(true, spacing=1.0), *moving_echoes(true, gains, 3))
     phase, gain = relative(fit.gains, gains)
     assert phase < 6 and gain < 0.3
     deviation = np.angle(fit.gains / gains)
