@@ -78,9 +78,6 @@ class _State(NamedTuple):
         return np.append(difference(other.mount, self.mount), self.zoom - other.zoom)
 
 
-_Mode = tuple[_State, float]
-
-
 class _Points(NamedTuple):
     """Outlines of all pairs with one lens; `edges` f4 (pair, 2, height, width), and the parts of the spacing that are
     looked at."""
@@ -237,7 +234,7 @@ class _Problem(NamedTuple):
         off = state.seen_from(self.start)
         return score.value(state) / scale - 0.5 * float(matmul(off, self.prior, off))
 
-    def ascend(self, score: _Score, state: _State, scale: float) -> _Mode:
+    def ascend(self, score: _Score, state: _State, scale: float) -> tuple[_State, float]:
         """The maximum of score / scale + log prior near a state, by steps with the outer products of the gradients
         (E. R. Berndt, B. H. Hall, R. E. Hall and J. A. Hausman, 1974)."""
         best, limit, length = self.value(score, state, scale), 3 * max(score.blur / 0.25, 1.0), 1.0
@@ -256,12 +253,12 @@ class _Problem(NamedTuple):
                 break
         return state, best
 
-    def result(self, score: _Score, modes: list[_Mode], scale: float) -> tuple[_State, np.ndarray, float]:
+    def result(self, score: _Score, modes: list[_State], scale: float) -> tuple[_State, np.ndarray, float]:
         """The mean of the posterior and its covariance, (8, 8), a mixture about the maxima near some states and near
         the translation that was declared; the score of the best."""
         climbed, found = [], list[tuple[_State, np.ndarray, float, float]]()
-        declared = _State(modes[0][0].mount._replace(translation=self.start.mount.translation))
-        for state in [*(state for state, _ in modes), declared]:
+        declared = _State(modes[0].mount._replace(translation=self.start.mount.translation))
+        for state in [*modes, declared]:
             score.fit(state)
             climbed.append((*self.ascend(score, state, scale), score.share, score.slope))
         climbed.sort(key=lambda one: -one[1])
@@ -301,7 +298,7 @@ class _Problem(NamedTuple):
             more *= max(1.0, float(eigh(matmul(own.T, spread, own))[0][-1]) / scale**2)
         return state, matmul(inverse, spread / scale**2 + self.prior, inverse), scale
 
-    def modes(self, album: Album, views: Sequence[Outlines], scale: float) -> list[_Mode]:
+    def modes(self, album: Album, views: Sequence[Outlines], scale: float) -> list[_State]:
         """Maxima of the score from a grid of rotations about the start, the best first."""
         score = _Score(album, views, _BLURS[0]).thinned()
         score.fit(self.start)
@@ -334,7 +331,7 @@ class _Problem(NamedTuple):
                 if all(np.abs(one[0].seen_from(other[0])[:3]).max() > np.radians(blur) for other in distinct):
                     distinct.append(one)
             found = [state for state, _ in distinct[: 2 + int(blur > 0.3)]]
-        return distinct
+        return [state for state, _ in distinct]
 
 
 def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = float(PRIOR_SIGMA[6])) -> MountEstimate:
@@ -365,8 +362,8 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     problem = _Problem(_State(start._replace(time_offset=0.0)), inv(np.diag(known)))
     scale = 10.0
     modes = problem.modes(album, views, scale)
-    views = _views(pairs, album, modes[0][0].mount)
-    off = modes[0][0].seen_from(problem.start)
+    views = _views(pairs, album, modes[0].mount)
+    off = modes[0].seen_from(problem.start)
     if (off**2 * np.diag(problem.prior)).max() > _FAR**2:
         return refused("edges agree with it nowhere near the declared one: is its lens (camera.json) the right one?")
     final = _Score(album, views, _BLURS[-1])
@@ -374,7 +371,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     if not best > _MIN_SCORE:
         return refused("too few outlines fall on edges; drive past posts, cars and corners by day")
     (one, one_covariance, _), (two, two_covariance, _) = (
-        problem.result(final.only(partial(_in_columns, state=modes[0][0], odd=odd)), modes, scale) for odd in (0, 1)
+        problem.result(final.only(partial(_in_columns, state=modes[0], odd=odd)), modes, scale) for odd in (0, 1)
     )
     error = one.seen_from(two)[:7]
     square = float(matmul(error, solve((one_covariance + two_covariance)[:7, :7], error)))
