@@ -206,12 +206,9 @@ def _lidar(preset: Preset, rng: np.random.Generator) -> Lidar:
 def _scene(preset: Preset) -> tuple[ClosedPath, float, Callable[[Pace], World]]:
     """The path through the scene, the height of the lidar over it, m, and what makes the scene at the rig's pace."""
     depth, is_bike = preset.leaf_depth, preset.carrier == "bike"
-    if preset.scene == "street":
-        path, height = (street.CYCLE_PATH, 1.1) if is_bike else (street.PAVEMENT_PATH, 1.6)
-        if preset.carrier == "car":
-            path, height = street.LANE_PATH, 1.9
-        return path, height, lambda pace: street.world()
+    lanes = {"bike": (street.CYCLE_PATH, 1.1), "car": (street.LANE_PATH, 1.9)}
     scenes: dict[str, tuple[ClosedPath, float, Callable[[Pace], World]]] = {
+        "street": (*lanes.get(preset.carrier, (street.PAVEMENT_PATH, 1.6)), lambda pace: street.world()),
         "flat": (flat.RIG_PATH, 1.25, lambda pace: flat.world()),
         "stairs": (stairs.RIG_PATH, 1.25, lambda pace: stairs.world()),
         "park": (park.RIG_PATH, 1.6, lambda pace: park.world(depth)),
