@@ -29,21 +29,16 @@ def ahead(
     """
     pending: deque[tuple[T, Future[R], int]] = deque()
     failed: Exception | None = None
-    source = iter(items)
     with ThreadPoolExecutor(THREADS) as pool:
-        while True:
-            try:
-                item = next(source)
-            except StopIteration:
-                break
-            except Exception as error:  # the items before it come first
-                failed = error
-                break
-            held = size(item)
-            while pending and (len(pending) >= AHEAD or held + sum(each for *_, each in pending) > _MAX_BYTES):
-                first, result, _ = pending.popleft()
-                yield first, result.result
-            pending.append((item, pool.submit(work, item), held))
+        try:
+            for item in items:
+                held = size(item)
+                while pending and (len(pending) >= AHEAD or held + sum(each for *_, each in pending) > _MAX_BYTES):
+                    first, result, _ = pending.popleft()
+                    yield first, result.result
+                pending.append((item, pool.submit(work, item), held))
+        except Exception as error:  # the items before it come first
+            failed = error
         while pending:
             first, result, _ = pending.popleft()
             yield first, result.result

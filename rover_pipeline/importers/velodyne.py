@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -54,39 +54,32 @@ _VLAN = (0x8100, 0x88A8)
 #: Maximum length of a packet in a capture, and protocol of UDP. Layout.
 _MAX_PACKET = 1 << 18
 _UDP = 17
-#: Ports of other makers, for the message. Layout.
-_OTHERS = {6699: "RoboSense", 2368: "Hesai", 56301: "Livox", 7502: "Ouster"}
 
 
-class Sweep(NamedTuple):
-    """Attributes: ts: s, when its last packet came, the end of the sweep; valid: 1 = it is a whole revolution."""
-
-    ts: float
-    cloud: Cloud
-    valid: bool
-
-
-class SweepBuilder:
-    """Takes packets in order and gives sweeps.
+class PacketWriter(PointsWriter):
+    """Writes the sweeps of packets, which come in order, as the sensor `lidar`.
 
     A sweep ends where the azimuth passes zero. The first and the last one of a capture are not whole, and neither is
-    one in which packets are lost; they are given with `valid` = 0. A lidar that is set to measure a part of the circle
-    has the same gap in every sweep, which is no loss.
+    one in which packets are lost; they have `valid` = 0. A lidar that is set to measure a part of the circle has the
+    same gap in every sweep, which is no loss.
 
     Args:
-        model: the lidar; None = the one that the packets name. certain: it is that one whatever they name.
+        given: the lidar that the user names; None = the one that the packets name. main: it is that one whatever they
+            name.
 
     Attributes:
-        lost: number of packets that are missing.
+        model: name of the lidar; empty where no packet was decoded.
+        whole: sweeps that are whole revolutions; lost: number of packets that are missing.
     """
 
-    def __init__(self, model: Model | None = None, *, certain: bool = True) -> None:
-        self.model, self._otherwise = model if certain else None, model
-        self.lost = 0
+    def __init__(self, path: Path, source: str, given: Model | None, *, main: bool) -> None:
+        super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
+        self._model, self._otherwise = given if main else None, given
+        self.whole = self.lost = 0
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
-        self._last_azimuth = -1.0
+        self._last_azimuth, self._came = -1.0, 0.0
         self._last_us: int | None = None
         self._usual_us = 0.0
         self._wraps = 0
@@ -95,11 +88,12 @@ class SweepBuilder:
         self._missing_us = 0.0
         self._sweeps = 0
 
-    def add(self, packet: np.ndarray, stamp: float) -> Iterator[Sweep]:
-        """Sweeps that became complete.
+    @property
+    def model(self) -> str:
+        return self._model.name if self._model else ""
 
-        Args:
-            packet: u1 (1206,); stamp: s, when it came.
+    def add(self, packet: np.ndarray, stamp: float) -> None:
+        """Take a packet, u1 (1206,), that came at `stamp`, s.
 
         Raises:
             FormatError: the packets are of a lidar that is not known, or needs a calibration.
@@ -107,22 +101,30 @@ class SweepBuilder:
         self._packets.append(packet)
         self._stamps.append(stamp)
         if len(self._packets) >= _PACKETS:
-            yield from self._decode()
+            self._decode()
 
-    def finish(self) -> Iterator[Sweep]:
-        """The sweeps that are left when there are no more packets."""
+    def close(self) -> None:
+        """Make the sensor complete, if there was a sweep."""
         if self._packets:
-            yield from self._decode()
+            self._decode()
         if self._parts:
-            yield self._sweep(whole=self._last_azimuth > TURN * (1 - TUNING.max_odd))
+            self._end_sweep(whole=self._last_azimuth > TURN * (1 - TUNING.max_odd))
+        if self.count:
+            super().close()
 
-    def _decode(self) -> Iterator[Sweep]:
-        packets = np.stack(self._packets)
-        stamps = np.array(self._stamps)
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, one line each."""
+        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
+        lost = f"{self.lost} packets are missing: sweeps that lack more than 1 % are not valid"
+        return [late] * bool(self.late) + [lost] * bool(self.lost)
+
+    def _decode(self) -> None:
+        packets, stamps = np.stack(self._packets), self._stamps
         self._packets, self._stamps = [], []
-        model = self.model = self.model or _model_named(packets, self._otherwise)
+        self._model = self._model or _model_named(packets, self._otherwise)
         clock = self._unwrapped(sensor_times(packets))
-        found = decode(packets, model)
+        found = decode(packets, self._model)
         steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
         if not self._usual_us and len(steps) > 2:
             self._usual_us = float(np.median(steps[1:]))
@@ -132,9 +134,9 @@ class SweepBuilder:
             part = slice(begins[i], begins[i + 1])
             if self._usual_us and round(steps[i] / self._usual_us) > 1:
                 self._note_gap(float(steps[i]), found.azimuth[part])
-            yield from self._split(found, part, float(clock[i]), float(stamps[i]))
+            self._split(found, part, float(clock[i]), stamps[i])
 
-    def _split(self, found: Returns, part: slice, clock: float, stamp: float) -> Iterator[Sweep]:
+    def _split(self, found: Returns, part: slice, clock: float, stamp: float) -> None:
         """Add the returns of a packet, and cut where the azimuth passes zero."""
         azimuth = found.azimuth[part]
         if not len(azimuth):
@@ -146,28 +148,25 @@ class SweepBuilder:
         times = clock + found.time[part]
         end = float(times.max())
         columns = (found.xyz[part], found.intensity[part], found.ring[part], times, azimuth)
-        for piece in np.split(np.arange(len(azimuth)), cuts[:1]):
-            if len(piece) and len(cuts) and piece[0] == cuts[0]:
-                if self._parts:
-                    yield self._sweep(whole=True)
-                self._parts = []
+        for number, piece in enumerate(np.split(np.arange(len(azimuth)), cuts[:1])):
+            if number and self._parts:
+                self._end_sweep(whole=True)
             if len(piece):
                 # When the packet came, less the time from the last return of the piece to the packet's end.
-                came = stamp - (end - float(times[piece].max())) / 1e6
-                self._parts.append((*(each[piece] for each in columns), np.array([came])))
+                self._came = stamp - (end - float(times[piece].max())) / 1e6
+                self._parts.append(tuple(each[piece] for each in columns))
 
-    def _sweep(self, whole: bool) -> Sweep:
-        xyz, intensity, ring, times, azimuth, came = (
-            np.concatenate([part[i] for part in self._parts]) for i in range(len(self._parts[0]))
-        )
+    def _end_sweep(self, whole: bool) -> None:
+        xyz, intensity, ring, times, azimuth = map(np.concatenate, zip(*self._parts, strict=True))
         began = self._sweeps > 0 or azimuth.min() < TURN * TUNING.max_odd
         duration = max(float(times.max() - times.min()), 1.0)
         valid = whole and began and self._missing_us <= TUNING.max_odd * duration
         self._parts, self._missing_us = [], 0.0
         self._old_gaps, self._gaps = self._gaps, set()
         self._sweeps += 1
-        cloud = Cloud(xyz, intensity.astype("f4"), ring, (times - times.max()) / 1e6)
-        return Sweep(float(came[-1]), cloud, valid)
+        before = self.count
+        self.put(self._came, Cloud(xyz, intensity.astype("f4"), ring, (times - times.max()) / 1e6), valid=valid)
+        self.whole += valid * (self.count - before)
 
     def _note_gap(self, step: float, azimuth: np.ndarray) -> None:
         """Count packets that are missing, unless the sweep before had the same gap, whose end is in steps of 10 deg."""
@@ -336,50 +335,6 @@ def import_velodyne(
         write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes)
     counts = {lidar.name: lidar.sink.count for lidar in whole}
     return counts if len(counts) > 1 else counts["lidar"]
-
-
-class PacketWriter(PointsWriter):
-    """Writes the sweeps of packets as the sensor `lidar`.
-
-    Args:
-        model: the lidar that the user names; main: whether it is that one, whatever the packets say.
-
-    Attributes:
-        whole: sweeps that are whole revolutions.
-    """
-
-    def __init__(self, path: Path, source: str, model: Model | None, *, main: bool) -> None:
-        super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
-        self._builder = SweepBuilder(model, certain=main)
-        self.whole = 0
-
-    @property
-    def model(self) -> str:
-        """The name of the lidar; empty where no packet was decoded."""
-        return self._builder.model.name if self._builder.model else ""
-
-    def add(self, packet: np.ndarray, stamp: float) -> None:
-        """Take a packet. See `SweepBuilder.add`."""
-        self._take(self._builder.add(packet, stamp))
-
-    def close(self) -> None:
-        """Make the sensor complete, if there was a sweep."""
-        self._take(self._builder.finish())
-        if self.count:
-            super().close()
-
-    def _take(self, sweeps: Iterable[Sweep]) -> None:
-        for each in sweeps:
-            before = self.count
-            self.put(each.ts, each.cloud, valid=each.valid)
-            self.whole += each.valid * (self.count - before)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was left out, one line each."""
-        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
-        lost = f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid"
-        return [late] * bool(self.late) + [lost] * bool(self._builder.lost)
 
 
 def datagrams(
