@@ -15,7 +15,7 @@ from rover_pipeline.clocks.options import RawSensor
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError, describe, require_damage
-from rover_pipeline.format.attempt import PARTIAL, unfinished
+from rover_pipeline.format.attempt import unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.files import exists
@@ -64,13 +64,11 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
     for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
-    folders = _folders(path)
-    older = {path / entry for entry in folders if os.path.isdir(path / entry / PARTIAL)}
-    for result in sorted({*unfinished(path), *older}):
+    for result in unfinished(path):
         yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
         yield from _with_error(_sensor_problems(trace, name, threads, decode))
-    for entry in folders:
+    for entry in _folders(path):
         if entry.startswith("_") and entry not in names:
             yield from _with_error(product_problems(trace, entry))
 
