@@ -84,7 +84,6 @@ class FrameWriter(Closing):
         self.count = self._late = 0
         self.notes: list[str] = []
         self._latest = -np.inf
-        self._fields: dict[str, str] = {}
         self._specs: dict[str, ChannelSpec] = {}
         self._writer: SensorWriter | None = None
         self._pool = ThreadPoolExecutor()
@@ -105,9 +104,9 @@ class FrameWriter(Closing):
             self._late += 1
             return False
         self._latest = ts
-        images = [self._image(scan, field, self._specs[name]) for name, field in self._fields.items()]
+        images = [self._image(scan, name) for name in self._specs]
         encoded = self._pool.map(lambda image: encode_sample("lzmaf", image), images)
-        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._fields, encoded, strict=True)))
+        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._specs, encoded, strict=True)))
         self.count += 1
         return True
 
@@ -122,27 +121,26 @@ class FrameWriter(Closing):
         self._writer = None
         if self._late:
             self.notes.append(f"{self._late} sweeps are left out: their times are not after those of the sweeps before")
-        missing = [name for name in ("rfl", "nir") if name not in self._fields]
-        if missing:
-            self.notes.append(f"has no {' and no '.join(_CHANNELS[name][0] for name in missing)}")
+        if missing := [_CHANNELS[name][0] for name in ("rfl", "nir") if name not in self._specs]:
+            self.notes.append(f"has no {' and no '.join(missing)}")
 
     def _begin(self, scan: Any) -> None:
         shape = self.info.format.pixels_per_column, self.info.format.columns_per_frame
-        known = {name: entry for name, entry in _CHANNELS.items() if scan.has_field(entry[0])}
-        if "rng" not in known:
-            raise FormatError(f"{self.where}: has no field RANGE; it holds {', '.join(sorted(scan.fields)) or 'none'}")
-        self._fields = {name: field for name, (field, _, _) in known.items()}
         self._specs = {
             name: ChannelSpec(format="lzmaf", type=code, shape=shape, desc=desc)
-            for name, (_, code, desc) in known.items()
+            for name, (field, code, desc) in _CHANNELS.items()
+            if scan.has_field(field)
         }
+        if "rng" not in self._specs:
+            raise FormatError(f"{self.where}: has no field RANGE; it holds {', '.join(sorted(scan.fields)) or 'none'}")
         self._writer = SensorWriter(self.folder, {TS: TS_SPEC, VALID: VALID_SPEC, **self._specs})
 
-    def _image(self, scan: Any, field: str, spec: ChannelSpec) -> np.ndarray:
+    def _image(self, scan: Any, name: str) -> np.ndarray:
+        field, dtype = _CHANNELS[name][0], self._specs[name].dtype
         if not scan.has_field(field):
             held = ", ".join(sorted(scan.fields))
             raise FormatError(f"{self.where}: a sweep has no field {field}, which others have; it holds {held}")
-        return np.minimum(scan.field(field), np.iinfo(spec.dtype).max).astype(spec.dtype)
+        return np.minimum(scan.field(field), np.iinfo(dtype).max).astype(dtype)
 
     def release(self) -> None:
         self._pool.shutdown()

@@ -27,8 +27,7 @@ from rover_pipeline.format.texts import parse_collection, read_json, read_text, 
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.options import DaskOptions
-from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
-from rover_pipeline.validation.origin import origin_problems, product_problems
+from rover_pipeline.validation import contents
 
 #: Problems of one kind of one channel that are reported. A file of zeros has as many as samples. Layout.
 _MAX_SHOWN = 100
@@ -70,7 +69,7 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
         yield from _with_error(_sensor_problems(trace, name, threads, decode))
     for entry in _folders(path):
         if entry.startswith("_") and entry not in names:
-            yield from _with_error(product_problems(trace, entry))
+            yield from _with_error(contents.product_problems(trace, entry))
 
 
 def _unreadable(read: Callable[[], object]) -> Iterator[str]:
@@ -131,11 +130,11 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
     sidecar = path / Rig(trace.path).sidecar(name)
     if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
         yield from _unreadable(lambda: read_json(sidecar))
-    yield from channel_problems(sensor)
-    yield from content_problems(trace, sensor)
+    yield from contents.channel_problems(sensor)
+    yield from contents.content_problems(trace, sensor)
     if decode is None or decode(f"{name}/xyz"):
-        yield from point_problems(sensor)
-    yield from origin_problems(trace, sensor)
+        yield from contents.point_problems(sensor)
+    yield from contents.origin_problems(trace, sensor)
 
 
 def _has_own_clock(trace: Path) -> bool:

@@ -20,11 +20,10 @@ from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.importers.ahead import ahead
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, namespace
+from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, mounts, namespace, with_imu
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
-from rover_pipeline.importers.ros.poses import ReferenceSink, mounts, with_imu
-from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, Sink, lens_of
+from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, ReferenceSink, Sink, lens_of
 from rover_pipeline.importers.ros.survey import Stamps, Survey, Topic, choose_stamps, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.table import say

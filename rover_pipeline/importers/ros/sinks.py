@@ -1,4 +1,4 @@
-"""Writers of the sensors of a trace from decoded messages: IMU, GNSS, and radars that send points.
+"""Writers of the sensors of a trace from decoded messages: IMU, GNSS, poses, and radars that send points.
 
 Each takes messages in the order of their times. A sensor is made by its first message, so that none stays empty.
 """
@@ -20,8 +20,11 @@ from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_s
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
+from rover_pipeline.importers.ros.survey import pose_matrix
 from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.numerics.linear import matmul
 
 #: Samples, and numbers in the largest channel of a radar, that are written at once. Schedule.
 _BATCH, _MAX_NUMBERS = 4096, 1 << 22
@@ -184,6 +187,41 @@ class GnssSink(BatchSink):
             "cov": np.array(values[1], "f4").reshape(-1, 3, 3),
             "status": status,
         }
+
+
+class ReferenceSink(BatchSink):
+    """Odometry and poses of any kind as the virtual sensor `_reference`.
+
+    Args:
+        trace: folder of the trace.
+        body: what the poses are of.
+        mount: `T_body_lidar`, f8 (4, 4), where the poses are those of another body and `tf` says where the lidar is on
+            it: the poses that are stored are then the lidar's. None = they are stored as they are.
+        options: what the poses came from; inputs: fingerprints of the bags.
+    """
+
+    def __init__(
+        self, trace: Path, body: str, mount: np.ndarray | None, options: dict[str, Any], inputs: dict[str, Any]
+    ) -> None:
+        super().__init__(trace / REFERENCE)
+        self._trace, self._body, self._options, self._inputs = trace, body, options, inputs
+        self._mount = np.eye(4) if mount is None else mount
+
+    def add(self, ns: int, content: dict[str, Any]) -> None:
+        try:
+            pose = matmul(pose_matrix(content["pose"]), self._mount)
+        except ValueError:  # lost for the moment, as trackers say it
+            pose = np.full((4, 4), np.nan)
+        self.push(ns, pose)
+
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        poses = np.stack(values[0])
+        return {"pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
+
+    def open_writer(self, names: Iterable[str]) -> ReferenceWriter:
+        return ReferenceWriter(
+            self._trace, names, body=self._body, command="import ros", options=self._options, inputs=self._inputs
+        )
 
 
 class RadarSink(BatchSink):
