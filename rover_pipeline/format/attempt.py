@@ -94,12 +94,9 @@ class Attempt:
     def begin(self, remove: Callable[[Path], None] = remove_tree) -> None:
         """Wait for the lock, remove what killed attempts have left, and make the folder.
 
-        Args:
-            remove: called with each folder that a killed attempt has left.
-
-        Raises:
-            InTheWayError: something that is not ours stands where the folder or the lock belongs, or another process
-                makes the same and is not to be waited for.
+        `remove` is called with each folder that a killed attempt has left. Raises InTheWayError where something that is
+        not ours stands where the folder or the lock belongs, or another process makes the same and is not to be waited
+        for.
         """
         self._acquire()
         try:
@@ -262,15 +259,12 @@ def switch(new: Path, old: Path, ours: Collection[str], mark: str, last: Sequenc
     Linux exchanges two names in one step (`renameat2` with RENAME_EXCHANGE), so that a kill at any moment leaves the
     whole old directory or the whole new one. Where a file system cannot, or where others keep folders in `old`, files
     are replaced one by one, `last` after all others: an error takes everything back, a kill leaves a directory without
-    the names in `last`. Whatever was replaced is in `new` afterwards.
+    the names in `last`. Whatever was replaced is in `new` afterwards. Raises OSError where nothing was changed.
 
     Args:
         ours: names in `old` that may be replaced. All others keep their path.
         mark: name of the file that shows whose directory it is; it is there at every moment.
         last: names that make the directory count, in the order in which they are published.
-
-    Raises:
-        OSError: nothing was changed.
     """
     if not _is_filled(old):
         os.rename(new, old)

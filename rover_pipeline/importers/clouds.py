@@ -295,7 +295,9 @@ def import_clouds(
     """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
 
     The time stamp of a sweep is that of its last point where the files say when each point was measured, otherwise
-    what the list, the rate or the names of the files say.
+    what the list, the rate or the names of the files say. Returns the number of sweeps. Raises FormatError where a file
+    cannot be read, or there are none, and ConfigError where nothing gives the times, points that have times are to be
+    dated, or the name is none of a lidar.
 
     Args:
         times: a list of times, one for each file; rate: of the files, Hz; start: of the first one, seconds since 1970.
@@ -307,13 +309,6 @@ def import_clouds(
             behind over ahead, where they look at the time of the file, to behind.
         compress: see `PointsWriter`.
         name: of the sensor; None = `lidar`.
-
-    Returns:
-        The number of sweeps.
-
-    Raises:
-        FormatError: a file cannot be read, or there are none.
-        ConfigError: nothing gives the times, points that have times are to be dated, or the name is none of a lidar.
     """
     if turning and compensated:
         raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")

@@ -91,11 +91,7 @@ class FrameWriter(Closing):
     def put(self, ts: float, scan: Any) -> bool:
         """Add a sweep; False if it is left out because it is not later than the one before.
 
-        Args:
-            ts: s, its time stamp.
-
-        Raises:
-            FormatError: it has no ranges, or lacks a field that those before it have.
+        `ts`: s, its time stamp. Raises FormatError where it has no ranges, or lacks a field that those before it have.
         """
         if self._writer is None:
             self._begin(scan)
@@ -185,19 +181,14 @@ def import_ouster(
     times, it is the time of the sensor's own clock; a clock that was never set counts from when the file was last
     changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`.
     Of several sensors the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`.
+    Returns the number of sweeps, or that of each lidar where there are several. Raises FormatError where the capture
+    cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
 
     Args:
         metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
             the capture.
         start: epoch seconds of the end of the first sweep, for captures without host times.
         sensor: number from 0 on, or serial number, of one of several sensors; None = all of them.
-
-    Returns:
-        The number of sweeps, or that of each lidar where there are several.
-
-    Raises:
-        FormatError: the capture cannot be read, or holds no sweep.
-        ConfigError: it holds no sensor that `sensor` names.
     """
     if not capture.is_file():
         raise FormatError(f"{capture}: no such file")

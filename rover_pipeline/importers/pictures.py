@@ -83,11 +83,8 @@ def picture_files(folder: Path) -> list[Path]:
 def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> tuple[int, int]:
     """Write the sensor `camera`, a sample for each file, and return height and width of the pictures.
 
-    Args:
-        stamps: f8 (file,), s, increasing.
-
-    Raises:
-        FormatError: a picture cannot be read, or has another size than the first one.
+    `stamps`: f8 (file,), s, increasing. Raises FormatError where a picture cannot be read, or has another size than the
+    first one.
     """
     encoded = (picture for _, picture in worked_ahead(read_jpeg, files))
     with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:

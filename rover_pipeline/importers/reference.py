@@ -119,11 +119,8 @@ def ins_covariance(sigma: np.ndarray) -> np.ndarray:
 def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Poses of a text file: times, f8 (N,), s, and `pos` and `rot`.
 
-    Args:
-        path: TUM (`time x y z qx qy qz qw` a line), or KITTI (a 3x4 matrix a line, one for each of the times `ts`).
-
-    Raises:
-        FormatError: the file is none of them, or has another number of poses than there are sweeps.
+    `path`: TUM (`time x y z qx qy qz qw` a line), or KITTI (a 3x4 matrix a line, one for each of the times `ts`).
+    Raises FormatError where the file is none of them, or has another number of poses than there are sweeps.
     """
     listed = given_text(path, _MAX_LIST_BYTES).splitlines()
     lines = [line.replace(",", " ").split() for line in listed if line.strip() and line[0] != "#"]

@@ -59,7 +59,9 @@ def times_of_files(
     """The time of each file.
 
     Times that are not between 1990 and 2100, such as those that count from the first sweep, are moved: the first one is
-    then `start`, or when the first file was last changed.
+    then `start`, or when the first file was last changed. Raises
+    ConfigError where nothing gives the times, and FormatError where the list has another number of times than there are
+    files, or they do not increase, or jump.
 
     Args:
         listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or
@@ -69,10 +71,6 @@ def times_of_files(
     Returns:
         Times, f8 (file,), seconds since 1970, increasing; where they come from; what was added to what the list said,
         s; and what the user should know, one line each.
-
-    Raises:
-        ConfigError: nothing gives the times.
-        FormatError: the list has another number of times than there are files, or they do not increase, or jump.
     """
     folder = files[0].parent
     usual = (place / name for place in (folder, folder.parent) for name in ("timestamps.txt", "times.txt"))

@@ -60,11 +60,7 @@ class Shown(NamedTuple):
 def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     """What a recording shows of each sensor of which it has the results that are needed.
 
-    Args:
-        cores: sensors that are estimated at once.
-
-    Raises:
-        FormatError: a result is damaged, or `_odom` has no valid pose.
+    `cores` of them are estimated at once. Raises FormatError where a result is damaged, or `_odom` has no valid pose.
     """
     if not (trace / "_odom" / META).is_file():
         yield from shown_beside_imu(trace, brief=True)

@@ -83,11 +83,7 @@ def has_header(type: str) -> bool:
 
 
 class Decoder:
-    """Decodes messages of one encoding.
-
-    Args:
-        encoding: `ros1` or `cdr`.
-    """
+    """Decodes messages of one encoding. `encoding`: `ros1` or `cdr`."""
 
     def __init__(self, encoding: str) -> None:
         self.cdr = encoding == "cdr"

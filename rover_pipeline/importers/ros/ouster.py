@@ -73,13 +73,10 @@ class OusterImuSink(Sink):
 
 
 def sink_of(folder: Path, role: str, given: Path | None, text: str, source: str) -> Sink:
-    """The sink of packets.
+    """The sink of packets. Raises FormatError where it is no metadata of a sensor.
 
     Args:
         role: `lidar` or `imu`; given: the sensor's `.json`; text: its content, where it is not given.
-
-    Raises:
-        FormatError: it is no metadata of a sensor.
     """
     if given is not None:
         require_sidecar(given)

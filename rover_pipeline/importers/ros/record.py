@@ -128,6 +128,9 @@ def import_ros(
 ) -> dict[str, int]:
     """Write the trace `out` from bags of ROS 1 or ROS 2.
 
+    Returns sensor -> number of samples. Raises FormatError where a bag cannot be read, is damaged, or holds nothing
+    that a trace can hold, and ConfigError where an option cannot be followed.
+
     Args:
         topic: `ROLE=TOPIC`: a role that is named has these topics only.
         times: `auto`: header stamps where they are good; `header`, `bag`: these only.
@@ -136,13 +139,6 @@ def import_ros(
         model, calibration: of the Velodyne whose packets are in the bag; see `model_of`.
         meta: the `.json` of the Ouster whose packets are in the bag; None = that of a topic beside them.
         say: is called with one line for each topic: what became of it.
-
-    Returns:
-        Sensor -> number of samples.
-
-    Raises:
-        FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
-        ConfigError: an option cannot be followed.
     """
     velodyne = model_of(model, calibration)
     # The scratch file has no name, so that it is gone whatever happens.

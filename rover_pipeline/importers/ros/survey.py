@@ -164,11 +164,8 @@ _OUSTER_FRAMES = {"lidar": "os_sensor", "imu": "os_imu"}
 def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
     """Read the beginnings of all messages.
 
-    Args:
-        advance: is called with the number of bytes that were read since its last call.
-
-    Raises:
-        FormatError: a file is damaged, or has more topics than any robot.
+    `advance` is called with the number of bytes that were read since its last call. Raises FormatError where a file is
+    damaged, or has more topics than any robot.
     """
     found = Survey()
     decoders = {encoding: Decoder(encoding) for encoding in ENCODINGS}
