@@ -292,23 +292,13 @@ def import_clouds(
     compress: bool = False,
     name: str | None = None,
 ) -> int:
-    """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
+    """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files, and return the number of sweeps.
 
-    The time stamp of a sweep is that of its last point where the files say when each point was measured, otherwise
-    what the list, the rate or the names of the files say. Returns the number of sweeps. Raises FormatError where a file
-    cannot be read, or there are none, and ConfigError where nothing gives the times, points that have times are to be
-    dated, or the name is none of a lidar.
-
-    Args:
-        times: a list of times, one for each file; rate: of the files, Hz; start: of the first one, seconds since 1970.
-            See `times_of_files`.
-        poses: of the lidar, TUM or KITTI, which become `_reference`.
-        fields: names of the f4 columns of `.bin` files; x, y, z, intensity unless given.
-        compensated: the motion within sweeps is undone, so that a cloud is as seen at the time of its file.
-        turning: points without times are dated by their azimuth. The beams turn in this sense, seen from above, from
-            behind over ahead, where they look at the time of the file, to behind.
-        compress: see `PointsWriter`.
-        name: of the sensor; None = `lidar`.
+    The arguments are those of the command, as `table.py` describes them. The time stamp of a sweep is that of its last
+    point where the files say when each point was measured, otherwise what the list, the rate or the names of the files
+    say (`times_of_files`). Compensated clouds are as seen at that time. Raises FormatError where a file cannot be read,
+    or there are none, and ConfigError where nothing gives the times, points that have times are to be dated, or the
+    name is none of a lidar.
     """
     if turning and compensated:
         raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")

@@ -255,16 +255,11 @@ def import_dca1000(
 ) -> int:
     """Write the trace `out` from raw samples and the configuration they were captured with.
 
+    Samples are little-endian int16, frame, chirp, tx, rx, sample: complex ones, of two LVDS lanes. The other arguments
+    are those of the command, as `table.py` describes them; docs/radar-captures.md lists the keys of configurations and
+    their units. Without `start`, time counts from when the configuration was made, or else the file was last changed.
     Returns the number of frames. Raises FormatError where the file is no whole number of frames, or has none, and
     ConfigError where the configuration cannot be used.
-
-    Args:
-        adc: little-endian int16, frame, chirp, tx, rx, sample; two LVDS lanes, complex samples.
-        config: mmWave Studio's `.mmwave.json`, Lua script or log, or a collection `config.yaml` with a radar section.
-            docs/radar-captures.md lists the keys and their units.
-        order: order of words in the file, "iiqq" or "qqii"; device: name of the board; None = as in the configuration.
-        start: epoch seconds of the first frame; None = when the configuration was made, or else from when the file was
-            last changed.
     """
     if start is not None and not 0 <= start < EPOCH_S[1]:
         raise ConfigError(f"--start {start}: must be seconds since 1970, before 2100")

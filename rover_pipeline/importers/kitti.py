@@ -73,15 +73,9 @@ def import_kitti(
 ) -> dict[str, int]:
     """Write the trace `out` from the folder of a drive, and return the number of samples of each sensor.
 
-    Args:
-        calib: folder with the calibration; None = the one that the drive is in.
-        camera: which of `CAMERAS` becomes `camera`, alone; None = the first one that there is, and others beside it,
-            such as `camera_03`.
-        elevation: by how much every point is raised, degrees; 0 = points stay as they are published.
-
-    Raises:
-        FormatError: the drive has neither sweeps nor pictures, or a file is not what it must be.
-        ConfigError: there is no such camera.
+    The arguments are those of the command, as `table.py` describes them. Without `camera`, the first one of `CAMERAS`
+    that there is becomes `camera`, with others beside it, such as `camera_03`. Raises FormatError where the drive has
+    neither sweeps nor pictures, or a file is not what it must be, and ConfigError where there is no such camera.
     """
     if not drive.is_dir():
         raise FormatError(f"{drive}: no such folder")

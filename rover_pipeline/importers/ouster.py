@@ -175,20 +175,14 @@ class ImuWriter(Closing):
 def import_ouster(
     capture: Path, out: Path, metadata: Path | None = None, start: float | None = None, sensor: str | None = None
 ) -> int | dict[str, int]:
-    """Write the trace `out` from a capture.
+    """Write the trace `out` from a capture; return the number of sweeps, or that of each lidar if there are several.
 
-    The time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
+    The arguments are those of the command, as `table.py` describes them; `start` is the end of the first sweep. The
+    time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
     times, it is the time of the sensor's own clock; a clock that was never set counts from when the file was last
-    changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`.
-    Of several sensors the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`.
-    Returns the number of sweeps, or that of each lidar where there are several. Raises FormatError where the capture
-    cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
-
-    Args:
-        metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
-            the capture.
-        start: epoch seconds of the end of the first sweep, for captures without host times.
-        sensor: number from 0 on, or serial number, of one of several sensors; None = all of them.
+    changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`. Of several sensors
+    the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`. Raises FormatError where
+    the capture cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
     """
     if not capture.is_file():
         raise FormatError(f"{capture}: no such file")

@@ -41,14 +41,9 @@ def import_pictures(
 ) -> int:
     """Write a camera of the trace `out` from a folder of pictures, and return their number.
 
-    Args:
-        times, rate, start: see `times_of_files`.
-        intrinsics: a `camera.json`; None = the one beside the pictures, if there is one.
-        name: of the sensor; None = `camera`.
-
-    Raises:
-        FormatError: a picture cannot be read or has another size, there are none, or the intrinsics are not theirs.
-        ConfigError: the name is none of a camera.
+    The arguments are those of the command, as `table.py` describes them. Raises FormatError where a picture cannot be
+    read or has another size, there are none, or the intrinsics are not theirs, and ConfigError where the name is none
+    of a camera.
     """
     camera = named(name, "camera")
     files = picture_files(folder)

@@ -16,7 +16,7 @@ from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line. Schedule.
 _MAX_LIST_BYTES = 1 << 27
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(\.\d+)?Z?")
 
 
 def natural_order(path: Path) -> tuple[object, ...]:
@@ -117,11 +117,10 @@ def _time(path: Path, number: int, line: str) -> float:
     text = line.strip()
     if match := _DATE.match(text):
         try:
-            year, month, day, hour, minute, second = (int(each) for each in match.groups()[:6])
-            whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+            whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp()
         except ValueError as error:
             raise FormatError(f"{path}: line {number}: {error}") from error
-        return whole + float(match[7] or 0)
+        return whole + float(match[2] or 0)
     word = re.split(r"[\s,;]", text)[0]
     try:
         value = float(word)

@@ -272,16 +272,11 @@ def import_velodyne(
     partial: bool = False,
     say: Callable[[str], object] = say,
 ) -> int | dict[str, int]:
-    """Write the trace `out` from a capture. The lidar whose packet comes first is `lidar`, others are called after
-    what differs in their addresses.
+    """Write the trace `out` from a capture; return the number of sweeps, or that of each lidar if there are several.
 
-    Returns the number of sweeps, or that of each lidar where there are several. Raises FormatError where the file is no
-    capture, is cut off, or holds no packets of a lidar that is known.
-
-    Args:
-        model, calibration: of that lidar, see `model_of`; None = as its packets say. Of others it is the one whose
-            packets name none.
-        partial: use the packets before the place where the capture is cut off.
+    The arguments are those of the command, as `table.py` describes them. The lidar whose packet comes first is `lidar`;
+    others are called after what differs in their addresses, and are of `model` where their packets name none. Raises
+    FormatError where the file is no capture, is cut off, or holds no packets of a lidar that is known.
     """
     given = model_of(model, calibration)
     lidars: dict[tuple[bytes, int], _Lidar] = {}

@@ -13,7 +13,8 @@ from scipy.spatial import cKDTree
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.messages import Decoder, known_type
+from rover_pipeline.importers.ros.messages import decode as decode_message
+from rover_pipeline.importers.ros.messages import known_type
 from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.importers.velodyne import PacketWriter, import_velodyne, model_of
 from rover_pipeline.importers.velodyne_packets import MODELS, Returns, decode, find_model
@@ -79,10 +80,10 @@ def test_a_decoded_sweep_equals_the_cloud_of_another_decoder(captures: Path, tmp
 
 def _packets_of(folder: Path) -> np.ndarray:
     """The packets of a bag, u1 (packet, 1206)."""
-    decoder, found = Decoder("cdr"), []
+    kind, found = "velodyne_msgs/VelodyneScan", []
     for message in Recording([folder], False).messages():
-        if known_type(message.type) == "velodyne_msgs/VelodyneScan":
-            found += [each["data"] for each in decoder.decode("velodyne_msgs/VelodyneScan", message.data)["packets"]]
+        if known_type(message.type) == kind:
+            found += [each["data"] for each in decode_message(kind, "cdr", message.data)["packets"]]
     return np.stack(found)
 
 

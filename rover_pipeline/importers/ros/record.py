@@ -22,7 +22,7 @@ from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, mounts, namespace, with_imu
 from rover_pipeline.importers.ros.files import Message
-from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
+from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, decode
 from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, ReferenceSink, Sink, lens_of
 from rover_pipeline.importers.ros.survey import Stamps, Survey, Topic, choose_stamps, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
@@ -56,7 +56,6 @@ class _Stream:
     topic: Topic
     stamps: Stamps
     sink: Sink
-    decoder: Decoder
     number: int = 0
     next: int = 0
     waiting: dict[int, bytes | memoryview] = field(default_factory=dict)
@@ -97,7 +96,7 @@ class _Stream:
 
 def _prepared(item: _Item) -> Any:
     stream, number, data = item
-    return stream.sink.prepare(stream.decoder.decode(stream.topic.type, data), number)
+    return stream.sink.prepare(decode(stream.topic.type, stream.topic.encoding, data), number)
 
 
 def _add(item: _Item, prepared: Callable[[], Any]) -> None:
@@ -126,19 +125,11 @@ def import_ros(
     meta: Path | None = None,
     say: Callable[[str], object] = say,
 ) -> dict[str, int]:
-    """Write the trace `out` from bags of ROS 1 or ROS 2.
+    """Write the trace `out` from bags of ROS 1 or ROS 2, and return the number of samples of each sensor.
 
-    Returns sensor -> number of samples. Raises FormatError where a bag cannot be read, is damaged, or holds nothing
-    that a trace can hold, and ConfigError where an option cannot be followed.
-
-    Args:
-        topic: `ROLE=TOPIC`: a role that is named has these topics only.
-        times: `auto`: header stamps where they are good; `header`, `bag`: these only.
-        partial: use what is whole of damaged bags.
-        doppler: how targets move whose Doppler velocity is positive in the bag.
-        model, calibration: of the Velodyne whose packets are in the bag; see `model_of`.
-        meta: the `.json` of the Ouster whose packets are in the bag; None = that of a topic beside them.
-        say: is called with one line for each topic: what became of it.
+    The arguments are those of the command, as `table.py` describes them; `say` is called with one line for each topic:
+    what became of it. Raises FormatError where a bag cannot be read, is damaged, or holds nothing that a trace can
+    hold, and ConfigError where an option cannot be followed.
     """
     velodyne = model_of(model, calibration)
     # The scratch file has no name, so that it is gone whatever happens.
@@ -226,7 +217,7 @@ class _Import:
             rank[whole[topic.name]] = chosen.rank
             chosen = chosen._replace(rank=rank)
             sink = self._sink(sensor, topic, chosen)
-            streams.append(_Stream(sensor, self.choice.roles[sensor], topic, chosen, sink, Decoder(topic.encoding)))
+            streams.append(_Stream(sensor, self.choice.roles[sensor], topic, chosen, sink))
         return streams
 
     def finish(self, streams: list[_Stream], notes: list[str], say: Callable[[str], object]) -> None:
