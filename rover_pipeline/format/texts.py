@@ -57,11 +57,8 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_json(text: str, path: str) -> Any:
-    """The content of a JSON text. `path` is what messages call it.
-
-    Raises:
-        FormatError: the text is no JSON, or larger, deeper or with larger numbers than any sidecar.
-    """
+    """The content of a JSON text; `path` is what messages call it. Raises FormatError where it is no JSON, or larger,
+    deeper or with larger numbers than any sidecar."""
     _require_size(text, MAX_TEXT_BYTES, path)
     try:
         content = json.loads(text)
@@ -72,11 +69,7 @@ def parse_json(text: str, path: str) -> Any:
 
 
 def parse_yaml(text: str, path: str) -> Any:
-    """The content of a YAML text. `path` is what messages call it.
-
-    Raises:
-        FormatError: the text is no YAML, or larger, deeper or with larger numbers than any sidecar.
-    """
+    """The same of a YAML text."""
     _require_size(text, MAX_YAML_BYTES, path)
     try:
         _require_small(text, path)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 import numpy as np
 
@@ -134,7 +134,7 @@ class Channel(ABC):
 
 
 class ChannelWriter(ABC):
-    """Appends samples to a new channel. `close`, or the end of a `with` block, writes them to the disk for good."""
+    """Appends samples to a new channel. `close` writes them to the disk for good."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         self.path = path
@@ -157,12 +157,6 @@ class ChannelWriter(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class EncodedWriter(ChannelWriter):
