@@ -59,9 +59,8 @@ def times_of_files(
     """The time of each file.
 
     Times that are not between 1990 and 2100, such as those that count from the first sweep, are moved: the first one is
-    then `start`, or when the first file was last changed. Raises
-    ConfigError where nothing gives the times, and FormatError where the list has another number of times than there are
-    files, or they do not increase, or jump.
+    then `start`, or when the first file was last changed. Raises ConfigError where nothing gives the times, and
+    FormatError where the list has another number of times than there are files, or they do not increase, or jump.
 
     Args:
         listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or

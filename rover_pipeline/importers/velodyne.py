@@ -19,24 +19,12 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.importers import velodyne_packets as wire
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING
-from rover_pipeline.importers.velodyne_packets import (
-    MODELS,
-    NAMES,
-    PACKET_BYTES,
-    TURN,
-    Model,
-    Returns,
-    calibrated_64,
-    decode,
-    find_model,
-    is_data,
-    sensor_times,
-)
 
 #: Packets that are decoded at once; the first ones give the model and the usual time between packets. Schedule.
 _PACKETS = 64
@@ -72,7 +60,7 @@ class PacketWriter(PointsWriter):
         whole: sweeps that are whole revolutions; lost: number of packets that are missing.
     """
 
-    def __init__(self, path: Path, source: str, given: Model | None, *, main: bool) -> None:
+    def __init__(self, path: Path, source: str, given: wire.Model | None, *, main: bool) -> None:
         super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
         self._model, self._otherwise = given if main else None, given
         self.whole = self.lost = 0
@@ -108,7 +96,7 @@ class PacketWriter(PointsWriter):
         if self._packets:
             self._decode()
         if self._parts:
-            self._end_sweep(whole=self._last_azimuth > TURN * (1 - TUNING.max_odd))
+            self._end_sweep(whole=self._last_azimuth > wire.TURN * (1 - TUNING.max_odd))
         if self.count:
             super().close()
 
@@ -123,8 +111,8 @@ class PacketWriter(PointsWriter):
         packets, stamps = np.stack(self._packets), self._stamps
         self._packets, self._stamps = [], []
         self._model = self._model or _model_named(packets, self._otherwise)
-        clock = self._unwrapped(sensor_times(packets))
-        found = decode(packets, self._model)
+        clock = self._unwrapped(wire.sensor_times(packets))
+        found = wire.decode(packets, self._model)
         steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
         if not self._usual_us and len(steps) > 2:
             self._usual_us = float(np.median(steps[1:]))
@@ -136,14 +124,14 @@ class PacketWriter(PointsWriter):
                 self._note_gap(float(steps[i]), found.azimuth[part])
             self._split(found, part, float(clock[i]), stamps[i])
 
-    def _split(self, found: Returns, part: slice, clock: float, stamp: float) -> None:
+    def _split(self, found: wire.Returns, part: slice, clock: float, stamp: float) -> None:
         """Add the returns of a packet, and cut where the azimuth passes zero."""
         azimuth = found.azimuth[part]
         if not len(azimuth):
             return
         before = np.concatenate([[self._last_azimuth if self._last_azimuth >= 0 else azimuth[0]], azimuth[:-1]])
         # Returns of one block differ by the lasers' delays only, so a large step backwards is a new revolution.
-        cuts = np.flatnonzero(before - azimuth > TURN // 2)
+        cuts = np.flatnonzero(before - azimuth > wire.TURN // 2)
         self._last_azimuth = float(azimuth[-1])
         times = clock + found.time[part]
         end = float(times.max())
@@ -158,7 +146,7 @@ class PacketWriter(PointsWriter):
 
     def _end_sweep(self, whole: bool) -> None:
         xyz, intensity, ring, times, azimuth = map(np.concatenate, zip(*self._parts, strict=True))
-        began = self._sweeps > 0 or azimuth.min() < TURN * TUNING.max_odd
+        began = self._sweeps > 0 or azimuth.min() < wire.TURN * TUNING.max_odd
         duration = max(float(times.max() - times.min()), 1.0)
         valid = whole and began and self._missing_us <= TUNING.max_odd * duration
         self._parts, self._missing_us = [], 0.0
@@ -185,16 +173,16 @@ class PacketWriter(PointsWriter):
         return np.asarray(clock)
 
 
-def _model_named(packets: np.ndarray, otherwise: Model | None) -> Model:
-    product = find_model(packets)
+def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Model:
+    product = wire.find_model(packets)
     if not product and otherwise is not None:
         return otherwise
     if product == 0:
         raise FormatError("packets of an HDL-64E, whose lasers differ from device to device: give --calibration FILE")
     if product is None:
-        known = ", ".join(f"{number:#x} {model.name}" for number, model in MODELS.items())
+        known = ", ".join(f"{number:#x} {model.name}" for number, model in wire.MODELS.items())
         raise FormatError(f"packets of the unknown product {packets[0, 1205]:#x} (known: {known}); --model names it")
-    return MODELS[product]
+    return wire.MODELS[product]
 
 
 class Datagram(NamedTuple):
@@ -205,7 +193,7 @@ class Datagram(NamedTuple):
     data: np.ndarray
 
 
-def model_of(name: str | None, calibration: Path | None) -> Model | None:
+def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
     """The lidar that the options name; None if they do not.
 
     Raises:
@@ -214,10 +202,10 @@ def model_of(name: str | None, calibration: Path | None) -> Model | None:
     if calibration is not None:
         if name not in (None, "hdl64e"):
             raise ConfigError(f"--calibration is of an HDL-64E, --model is {name}; give only one of them")
-        return calibrated_64(calibration)
+        return wire.calibrated_64(calibration)
     if name == "hdl64e":
         raise ConfigError("--model hdl64e: its lasers differ from device to device: give --calibration FILE too")
-    return MODELS[NAMES[name]] if name else None
+    return wire.MODELS[wire.NAMES[name]] if name else None
 
 
 @dataclass
@@ -287,7 +275,7 @@ def import_velodyne(
         with progress("import velodyne", size, "B") as advance:
             done = 0
             for datagram in datagrams(file, capture, size, partial, say):
-                if not is_data(datagram.data):
+                if not wire.is_data(datagram.data):
                     others[len(datagram.data)] += 1
                     continue
                 lidar = lidars.get(datagram.source)
@@ -308,8 +296,8 @@ def import_velodyne(
         if not lidars:
             sizes = ", ".join(f"{count} of {length} bytes" for length, count in others.most_common(5)) or "none"
             raise FormatError(
-                f"{capture}: holds no data packets of a Velodyne lidar ({PACKET_BYTES} bytes); its datagrams: {sizes}. "
-                "Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
+                f"{capture}: holds no data packets of a Velodyne lidar ({wire.PACKET_BYTES} bytes); its datagrams: "
+                f"{sizes}. Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
             )
         for lidar in lidars.values():
             if not lidar.failed:

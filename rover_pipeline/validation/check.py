@@ -55,8 +55,8 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
     if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
     else:
-        yield from _unreadable(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
-    yield from _unreadable(lambda: read_memory(path))
+        yield from _with_error(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
+    yield from _with_error(lambda: read_memory(path))
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"
@@ -72,25 +72,20 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
             yield from _with_error(contents.product_problems(trace, entry))
 
 
-def _unreadable(read: Callable[[], object]) -> Iterator[str]:
-    """The error of reading a file, if there is one."""
-    try:
-        read()
-    except (RoverError, OSError) as error:
-        require_damage(error)
-        yield describe(error)
-
-
 def _folders(path: Path) -> list[str]:
     """Names of the folders of a trace, sorted, without looking into the files that may be there by the million."""
     with os.scandir(path) as entries:
         return sorted(entry.name for entry in entries if not entry.is_file(follow_symlinks=False))
 
 
-def _with_error(found: Iterator[str]) -> Iterator[str]:
-    """Problems, and the error that ended the search for them, if one did: other sensors are checked all the same."""
+def _with_error(found: Iterator[str] | Callable[[], object]) -> Iterator[str]:
+    """Problems that are found, or none where a file is read, and the error that ended it, if one did: other sensors are
+    checked all the same."""
     try:
-        yield from found
+        if callable(found):
+            found()
+        else:
+            yield from found
     except (RoverError, OSError) as error:
         require_damage(error)
         yield describe(error)
@@ -122,14 +117,14 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
     yield from _with_error(_time_problems(sensor, count, _has_own_clock(trace.path)))
-    yield from _unreadable(
+    yield from _with_error(
         lambda: sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     )
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
     sidecar = path / Rig(trace.path).sidecar(name)
     if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
-        yield from _unreadable(lambda: read_json(sidecar))
+        yield from _with_error(lambda: read_json(sidecar))
     yield from contents.channel_problems(sensor)
     yield from contents.content_problems(trace, sensor)
     if decode is None or decode(f"{name}/xyz"):
