@@ -118,11 +118,8 @@ class Attempt:
         _remove(self.base.rmdir)  # it succeeds only when the directory is empty
 
     def _acquire(self, reminded: float = 0.0) -> None:
-        """Take an exclusive lock. Wait while another live process makes the same result.
-
-        Args:
-            reminded: when it was last said that this waits, on the monotonic clock.
-        """
+        """Take an exclusive lock. Wait while another live process makes the same result. `reminded` is when it was last
+        said that this waits, on the monotonic clock."""
         while self._descriptor is None:
             _make_folder(self.base)
             try:
@@ -213,11 +210,8 @@ def _remove(call: Callable[[], None]) -> None:
 
 
 def open_regular(path: Path) -> int:
-    """Open a file of ours to read and write, and make it where it does not exist. Follows no link.
-
-    Raises:
-        InTheWayError: it is a link, has another name elsewhere, or is no regular file: writing could change other data.
-    """
+    """Open a file of ours to read and write, and make it where it does not exist. Follows no link. Raises InTheWayError
+    where it is a link, has another name elsewhere, or is no regular file: writing could change other data."""
     problem = f"{path}: is not a file of this program, but a link or no regular file; remove it"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

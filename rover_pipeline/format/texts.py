@@ -30,12 +30,8 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, wh
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
-    """The text of a small file.
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: there is no such file.
-        FormatError: it is no regular file, too large, not UTF-8, or cannot be read.
-    """
+    """The text of a small file. Raises FileNotFoundError or NotADirectoryError where there is none, and FormatError
+    where it is no regular file, too large, not UTF-8, or cannot be read."""
     try:
         return read_bounded(path, limit, "any text of a trace").decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):

@@ -22,11 +22,8 @@ _MAX_BYTES = 1 << 26
 def ahead(
     work: Callable[[T], R], items: Iterable[T], size: Callable[[T], int] = lambda item: 0
 ) -> Iterator[tuple[T, Callable[[], R]]]:
-    """Each item with the call that gives its result or raises its error, in order. Errors of `items` come last.
-
-    Args:
-        size: bytes that an item and its result take.
-    """
+    """Each item with the call that gives its result or raises its error, in order. Errors of `items` come last. `size`
+    gives the bytes that an item and its result take."""
     pending: deque[tuple[T, Future[R], int]] = deque()
     failed: Exception | None = None
     with ThreadPoolExecutor(THREADS) as pool:

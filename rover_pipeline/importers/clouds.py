@@ -84,11 +84,8 @@ def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
 
 
 def cloud_of(columns: Columns) -> Cloud:
-    """The points of columns by the names that sources give them.
-
-    Raises:
-        ValueError: there are no coordinates, or columns have different lengths.
-    """
+    """The points of columns by the names that sources give them. Raises ValueError where there are no coordinates, or
+    columns have different lengths."""
     found: dict[str, Any] = {}
     for name, values in columns.items():
         channel, factor = _NAMES.get(name.lower(), ("", 1))
@@ -246,21 +243,15 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {".bin": _bin, ".
 
 
 def steady_turns(ts: np.ndarray) -> np.ndarray:
-    """Turns of the beams from behind to behind, as long as the median time between sweeps, f8 (sweep,), s.
-
-    Returns:
-        Begin and end of each, f8 (sweep, 2), s after the instant at which the beams look ahead; the first is negative.
-    """
+    """Turns of the beams from behind to behind, as long as the median time between sweeps: begin and end of each, f8
+    (sweep, 2), s after the instant at which the beams look ahead; the first is negative."""
     half = float(np.median(np.diff(ts))) / 2 if len(ts) > 1 else 0.05
     return np.tile([-half, half], (len(ts), 1))
 
 
 def dated(cloud: Cloud, turn: np.ndarray, turning: Turning) -> Cloud:
-    """The cloud with the instant of each point, after the one at which the beams look ahead. See `steady_turns`.
-
-    Raises:
-        ConfigError: its points have times.
-    """
+    """The cloud with the instant of each point, after the one at which the beams look ahead. See `steady_turns`. Raises
+    ConfigError where its points have times."""
     if cloud.time is not None:
         raise ConfigError("--turning: the points have times of their own; leave it out")
     share = share_of_turn(cloud.xyz, turning)
@@ -337,11 +328,8 @@ def import_clouds(
 
 
 def cloud_files(folder: Path) -> list[Path]:
-    """The clouds of a folder, of one format, in the order of their names.
-
-    Raises:
-        FormatError: there is no such folder, it has none, or those of several formats.
-    """
+    """The clouds of a folder, of one format, in the order of their names. Raises FormatError where there is no such
+    folder, it has none, or those of several formats."""
     found = files_of(folder, sorted(READERS), "point clouds")
     kinds = sorted({path.suffix.lower() for path in found})
     if len(kinds) > 1:
@@ -359,11 +347,8 @@ def write_sweeps(
     compress: bool,
     source: str,
 ) -> list[str]:
-    """Write the sensor `lidar`, a sweep for each file, and return what the user should know of it.
-
-    Args:
-        stamps: f8 (file,), s, increasing.
-    """
+    """Write the sensor `lidar`, a sweep for each file at increasing times `stamps`, f8 (file,), s, and return what the
+    user should know of it."""
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
         clouds = worked_ahead(lambda path: read(path).returns(), files)

@@ -111,11 +111,8 @@ class Setup(NamedTuple):
 
 
 def read_setup(config: Path, device: str | None) -> Setup:
-    """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection.
-
-    Raises:
-        ConfigError: the file cannot be used.
-    """
+    """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection. Raises
+    ConfigError where the file cannot be used."""
     try:
         text = read_text(config)
     except FileNotFoundError as error:
@@ -163,10 +160,7 @@ def _of_studio(config: Path, studio: Studio, device: str | None) -> Setup:
 
 def firing_order(studio: Studio, path: str) -> tuple[tuple[int, ...], int]:
     """The transmitters of a loop in the order that they fire, numbered from 1, and how often the loop repeats itself.
-
-    Raises:
-        ConfigError: chirps differ, several transmitters fire at once, or do so in no order that repeats itself.
-    """
+    Raises ConfigError where chirps differ, several transmitters fire at once, or in no order that repeats itself."""
     count = studio.last - studio.first + 1
     if not 1 <= count <= 512 or studio.loops < 1:
         raise ConfigError(

@@ -52,11 +52,7 @@ _MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text. Schedule.
 
 
 class Samples(NamedTuple):
-    """Files of one kind with their times.
-
-    Attributes:
-        ts: f8 (file,), seconds since 1970, increasing.
-    """
+    """Files of one kind with their times `ts`, f8 (file,), seconds since 1970, increasing."""
 
     files: list[Path]
     ts: np.ndarray
@@ -255,12 +251,8 @@ def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
 
 
 class _Calibration:
-    """The calibration of a day.
-
-    Attributes:
-        files: that were found.
-        imu: lidar-from-IMU, f8 (4, 4); None where nobody gives it.
-    """
+    """The calibration of a day: the `files` that were found, and `imu`, lidar-from-IMU, f8 (4, 4); None where nobody
+    gives it."""
 
     def __init__(self, folder: Path) -> None:
         names = ("calib_imu_to_velo.txt", "calib_velo_to_cam.txt", "calib_cam_to_cam.txt")
@@ -271,11 +263,8 @@ class _Calibration:
         self._cameras = read.get(names[2], {})
 
     def rig(self, cameras: Mapping[str, str], drive: str) -> dict[str, Any]:
-        """The poses of the IMU and of cameras in the lidar frame, as `config.yaml` gives them.
-
-        Args:
-            cameras: sensor -> the folder of its pictures.
-        """
+        """The poses of the IMU and of cameras in the lidar frame, as `config.yaml` gives them. `cameras` has the folder
+        of the pictures of each sensor."""
         poses = {}
         if self.imu is not None:
             poses["imu"] = self.imu

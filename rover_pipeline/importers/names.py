@@ -17,11 +17,8 @@ _MAX_SUFFIX = 60
 
 
 def named(name: str | None, type: str) -> str:
-    """The name that the user gives to a sensor, or its type.
-
-    Raises:
-        ConfigError: it cannot be one of a raw sensor, or is another type, or a result.
-    """
+    """The name that the user gives to a sensor, or its type. Raises ConfigError where it cannot be one of a raw sensor,
+    or is another type, or a result."""
     if name is None or name == type:
         return type
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name, re.ASCII) or name in TYPES or not _is_free(name, type, ()):

@@ -242,11 +242,7 @@ class _Sensor:
 
 
 class _Reader:
-    """The sensors of a capture that are wanted.
-
-    Attributes:
-        notes: what the user should know, one line each.
-    """
+    """The sensors of a capture that are wanted, and `notes`: what the user should know, one line each."""
 
     def __init__(self, capture: Path, metadata: Path | None, start: float | None, sensor: str | None) -> None:
         self.capture, self.metadata, self.start = capture, metadata, start

@@ -98,11 +98,8 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
 
 
 def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
-    """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width.
-
-    Raises:
-        FormatError: the file cannot be read, or is no whole picture.
-    """
+    """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width. Raises FormatError
+    where the file cannot be read, or is no whole picture."""
     try:
         data = read_bounded(path, _MAX_BYTES, "any picture")
     except OSError as error:
@@ -117,11 +114,8 @@ def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
 
 
 def _png(data: bytes) -> np.ndarray:
-    """A PNG as u1 RGB, (height, width, 3). OpenCV would print its damage, and fill what is missing.
-
-    Raises:
-        ValueError, RuntimeError: it is damaged, or larger than any camera's.
-    """
+    """A PNG as u1 RGB, (height, width, 3). OpenCV would print its damage, and fill what is missing. Raises ValueError
+    or RuntimeError where it is damaged, or larger than any camera's."""
     height, width = png_size(data) or (0, 0)
     if not 0 < 8 * width * height <= 4 * MAX_SAMPLE_BYTES:
         raise ValueError(f"a picture of {width}x{height} pixels is none of a camera")

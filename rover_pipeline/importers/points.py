@@ -92,11 +92,8 @@ def _kept(xyz: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 class _Column(NamedTuple):
-    """A channel whose samples have one row for each place, while its rows are in a scratch file.
-
-    Attributes:
-        dtype, width: of a row; fill: what stands in places past `count`.
-    """
+    """A channel whose samples have one row, of `dtype` and `width`, for each place, while its rows are in a scratch
+    file. `fill` stands in places past `count`."""
 
     file: IO[bytes]
     dtype: np.dtype[Any]

@@ -44,10 +44,7 @@ def given_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 
 def read_times(path: Path) -> np.ndarray:
     """Times of a list, f8 (N,), seconds since 1970: one a line, in seconds, whole nanoseconds, or as KITTI writes them.
-
-    Raises:
-        FormatError: there is no such file, or a line is no time.
-    """
+    Raises FormatError where there is no such file, or a line is no time."""
     lines = given_text(path, _MAX_LIST_BYTES).splitlines()
     times = [_time(path, number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
     return np.array(times, "f8")

@@ -81,11 +81,8 @@ class PacketWriter(PointsWriter):
         return self._model.name if self._model else ""
 
     def add(self, packet: np.ndarray, stamp: float) -> None:
-        """Take a packet, u1 (1206,), that came at `stamp`, s.
-
-        Raises:
-            FormatError: the packets are of a lidar that is not known, or needs a calibration.
-        """
+        """Take a packet, u1 (1206,), that came at `stamp`, s. Raises FormatError where the packets are of a lidar that
+        is not known, or needs a calibration."""
         self._packets.append(packet)
         self._stamps.append(stamp)
         if len(self._packets) >= _PACKETS:
@@ -194,11 +191,8 @@ class Datagram(NamedTuple):
 
 
 def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
-    """The lidar that the options name; None if they do not.
-
-    Raises:
-        ConfigError: the name is not known, or the options contradict one another.
-    """
+    """The lidar that the options name; None if they do not. Raises ConfigError where the name is not known, or the
+    options contradict one another."""
     if calibration is not None:
         if name not in (None, "hdl64e"):
             raise ConfigError(f"--calibration is of an HDL-64E, --model is {name}; give only one of them")
@@ -210,11 +204,7 @@ def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
 
 @dataclass
 class _Lidar:
-    """A lidar of a capture.
-
-    Attributes:
-        failed: why one that is not the first cannot be imported.
-    """
+    """A lidar of a capture. `failed` says why one that is not the first cannot be imported."""
 
     label: str
     sink: PacketWriter
@@ -320,11 +310,8 @@ def import_velodyne(
 def datagrams(
     file: IO[bytes], path: Path, size: int, partial: bool, say: Callable[[str], object]
 ) -> Iterator[Datagram]:
-    """The UDP datagrams of a capture, in order. Fragments of larger ones are left out.
-
-    Raises:
-        FormatError: the file is no capture, or is cut off and `partial` is off.
-    """
+    """The UDP datagrams of a capture, in order. Fragments of larger ones are left out. Raises FormatError where the
+    file is no capture, or is cut off and `partial` is off."""
     header = file.read(24)
     if header[:4] == _NEXT_GENERATION:
         raise FormatError(f"{path}: is a pcapng; `editcap -F pcap IN OUT` makes a pcap of it")

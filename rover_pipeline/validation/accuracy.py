@@ -47,11 +47,8 @@ class Alignment(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """Root mean square errors of the motion between two poses.
-
-    Attributes:
-        pairs: number of pairs of poses; translation_m, rotation_deg: their errors.
-    """
+    """Root mean square errors of the motion between two poses: `translation_m` and `rotation_deg`, over so many
+    `pairs`."""
 
     pairs: int
     translation_m: float
@@ -102,11 +99,8 @@ def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
 
 
 def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Whether instants lie on one of the times `ts`, or between two with at most `RELATIVE_S` between them.
-
-    Args:
-        ts: f8 (M,), s, increasing; times: f8 (N,), s.
-    """
+    """Whether instants `times`, f8 (N,), s, lie on one of the times `ts`, f8 (M,), s, increasing, or between two with
+    at most `RELATIVE_S` between them."""
     if not len(ts):
         return np.zeros(len(times), bool)
     right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
@@ -185,11 +179,8 @@ def errors(poses: Poses, wanted: Poses) -> Errors:
 
 
 def relative_by_way(ts: np.ndarray, poses: Poses, wanted: Poses) -> dict[float, Relative]:
-    """Errors of the motion over several lengths of path, m, as far as the path has them.
-
-    Args:
-        ts: f8 (N,), s, increasing; poses, wanted: f8, at these instants.
-    """
+    """Errors of the motion over several lengths of path, m, as far as the path has them. Poses and those wanted, both
+    f8, are at instants `ts`, f8 (N,), s, increasing."""
     lengths = way(ts, wanted.pos)
     found = {metres: _relative(poses, wanted, pairs_apart(lengths, metres)) for metres in WAYS_M}
     return {metres: each for metres, each in found.items() if each}

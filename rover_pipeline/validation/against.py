@@ -120,11 +120,8 @@ class Comparison(NamedTuple):
 
 
 def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
-    """All trajectories of a trace beside what there is to compare them with.
-
-    Raises:
-        FormatError: there is nothing to compare with, or nothing to compare.
-    """
+    """All trajectories of a trace beside what there is to compare them with. Raises FormatError where there is nothing
+    to compare with, or nothing to compare."""
     given, compared = list(references(trace, against)), False
     names = trajectories(trace)
     for name in names:

@@ -82,11 +82,8 @@ def times_options(trace: Path) -> TimesSection:
 
 
 def camera_lens(trace: Path, camera: str = "camera") -> Lens:
-    """Intrinsics of the recorded pictures of a camera, from its sidecar, such as `camera/camera.json`.
-
-    Raises:
-        FormatError: there is none, or it is not the camera's.
-    """
+    """Intrinsics of the recorded pictures of a camera, from its sidecar, such as `camera/camera.json`. Raises
+    FormatError where there is none, or it is not the camera's."""
     sidecar = trace / camera / Rig(trace).sidecar(camera)
     height, width = Trace(trace).source(camera, "video.avi").specs["video.avi"].shape[:2]
     chosen = (made_with(trace, each).get("lens") for each in (f"_{camera}_depth", f"_{camera}_frames"))

@@ -92,11 +92,8 @@ class Channel(ABC):
         return self.read(number, number + 1)[0]
 
     def read_whole(self, count: int | None = None) -> np.ndarray:
-        """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample.
-
-        Raises:
-            FormatError: as `read`; or they are more bytes than are read at once.
-        """
+        """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample. Raises
+        FormatError as `read`, and where they are more bytes than are read at once."""
         count = len(self) if count is None else count
         if count * self.spec.sample_bytes > MAX_WHOLE_BYTES:
             size = count * self.spec.sample_bytes

@@ -287,11 +287,8 @@ def mounts(frames: FrameTree, choice: Choice) -> tuple[dict[str, Any], list[str]
 
 
 def with_imu(rig: dict[str, Any], choice: Choice, imu: str, mount: dict[str, Any]) -> None:
-    """Add the pose of the IMU of an Ouster to a section `rig` that has none, where that of its lidar is known.
-
-    Args:
-        mount: its pose in the frame of its own lidar, which is the one in its namespace.
-    """
+    """Add the pose of the IMU of an Ouster to a section `rig` that has none, where that of its lidar is known. `mount`
+    is its pose in the frame of its own lidar, which is the one in its namespace."""
     ours = [name for name, topic in choice.topics.items() if choice.roles[name] == "lidar" and topic.type in PACKETS]
     beside = [name for name in ours if namespace(choice.topics[name]) == namespace(choice.topics[imu])]
     lidar = next(iter(beside or (ours if len(ours) == 1 else [])), "")

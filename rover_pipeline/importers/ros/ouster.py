@@ -73,11 +73,8 @@ class OusterImuSink(Sink):
 
 
 def sink_of(folder: Path, role: str, given: Path | None, text: str, source: str) -> Sink:
-    """The sink of packets. Raises FormatError where it is no metadata of a sensor.
-
-    Args:
-        role: `lidar` or `imu`; given: the sensor's `.json`; text: its content, where it is not given.
-    """
+    """The sink of packets for the role `lidar` or `imu`, by the sensor's `.json`, or by its content `text` where that
+    is not given. Raises FormatError where it is no metadata of a sensor."""
     if given is not None:
         require_sidecar(given)
         text = read_text(given)

@@ -45,11 +45,8 @@ _Item = tuple["_Stream", int, memoryview]
 
 @dataclass
 class _Stream:
-    """One topic on its way into a sensor: messages go to the sink in the order of their times.
-
-    Attributes:
-        failed: why a sensor that is not the main one of its role cannot be made: it is left out.
-    """
+    """One topic on its way into a sensor: messages go to the sink in the order of their times. `failed` says why a
+    sensor that is not the main one of its role cannot be made: it is left out."""
 
     sensor: str
     role: str
@@ -221,11 +218,7 @@ class _Import:
         return streams
 
     def finish(self, streams: list[_Stream], notes: list[str], say: Callable[[str], object]) -> None:
-        """Make all sensors complete, write what is beside them, and say what became of each topic.
-
-        Args:
-            notes: what is to be said first.
-        """
+        """Make all sensors complete, write what is beside them, and say `notes` and what became of each topic."""
         choice, made = self.choice, []
         for stream in streams:
             stream.close()

@@ -31,12 +31,8 @@ _BATCH, _MAX_NUMBERS = 4096, 1 << 22
 
 
 class Sink(ABC):
-    """Takes the messages of one topic.
-
-    Attributes:
-        count: samples that were written.
-        notes: what was assumed or left out, one line each.
-    """
+    """Takes the messages of one topic. `count` is how many samples were written; `notes` say what was assumed or left
+    out, one line each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,11 +60,8 @@ class Sink(ABC):
 
     @abstractmethod
     def add(self, ns: int, prepared: Any) -> None:
-        """Take one message. Raises ValueError when it cannot be a sample.
-
-        Args:
-            ns: since 1970; as s, a float has 0.2 us of it. prepared: what `prepare` gave.
-        """
+        """Take one message, as `prepare` gave it, of the time `ns` since 1970; as s, a float has 0.2 us of it. Raises
+        ValueError when it cannot be a sample."""
 
     @abstractmethod
     def close(self) -> None:

@@ -29,11 +29,8 @@ _MAX_FRAMES = 10_000
 
 
 def pose_matrix(pose: np.ndarray) -> np.ndarray:
-    """A pose of seven numbers, x y z and a quaternion x y z w, as f8 (4, 4).
-
-    Raises:
-        ValueError: the quaternion is zero, or a number is not finite.
-    """
+    """A pose of seven numbers, x y z and a quaternion x y z w, as f8 (4, 4). Raises ValueError where the quaternion is
+    zero, or a number is not finite."""
     values = np.asarray(pose, "f8")
     if not np.isfinite(values).all() or not np.linalg.norm(values[3:], axis=0) > 0.5:
         raise ValueError("is no pose: its quaternion is not of length one")
