@@ -124,15 +124,8 @@ def require_regular(path: Path, status: os.stat_result) -> None:
 
 
 def read_bounded(path: Path, limit: int, what: str) -> bytes:
-    """The bytes of a regular file.
-
-    Args:
-        limit: bytes above which nothing is read; `what`: what such a file cannot be, for the message.
-
-    Raises:
-        FormatError: the path is no regular file, or the file is larger.
-        OSError: the file cannot be read.
-    """
+    """The bytes of a regular file of at most `limit` bytes; `what` is what such a file is one of, for the message.
+    Raises FormatError where the path is no regular file, or the file is larger, and OSError where it cannot be read."""
     with opened_regular(path) as descriptor:
         size = os.fstat(descriptor).st_size
         if size > limit:

@@ -32,15 +32,9 @@ _CHANNELS = (
 
 
 class Rig:
-    """The raw sensors of a recording.
-
-    Args:
-        path: directory of the recording.
-        types: those of a recording that is not there yet; None = as it is found.
-
-    Attributes:
-        types: sensor -> its type; "" where neither `config.yaml` nor its channels say it. Sorted by name.
-    """
+    """The raw sensors of the recording in the directory `path`. `types` gives the type of each sensor, sorted by name;
+    it is "" where neither `config.yaml` nor its channels say it. For a recording that is not there yet, they are
+    given."""
 
     def __init__(self, path: Path, types: Mapping[str, str] | None = None) -> None:
         self.path = path

@@ -78,13 +78,9 @@ _ahead: dict[Path, VirtualWriter] = {}
 
 
 def begin_ahead(path: Path, *, wait: bool = True) -> bool:
-    """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both.
-
-    Whatever is in the way is reported then too. Returns whether this process alone makes the result now.
-
-    Args:
-        wait: for another process that makes the same; False = leave it to that one.
-    """
+    """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both. Whatever
+    is in the way is reported then too. Returns whether this process alone makes the result now. `wait` for another
+    process that makes the same; False = leave it to that one."""
     with contextlib.suppress(Exception):
         if path not in _ahead:
             _ahead[path] = VirtualWriter(path, wait=wait).__enter__()

@@ -139,13 +139,9 @@ def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
 
 
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best.
-
-    So a jump of one of them turns nothing. Motions are those over a quarter of the time.
-
-    Args:
-        ts: f8 (N,), s, increasing; pos, wanted: f8 (N, 3), m.
-    """
+    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best, so
+    that a jump of one of them turns nothing. Motions are those over a quarter of the time `ts`, f8 (N,), s, increasing,
+    of positions `pos` and `wanted`, f8 (N, 3), m."""
     first, last = pairs_apart(ts, (ts[-1] - ts[0]) / 4)
     moved, truly = pos[last] - pos[first], wanted[last] - wanted[first]
     apart = np.abs(np.linalg.norm(moved, axis=1) - np.linalg.norm(truly, axis=1))
@@ -154,13 +150,9 @@ def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
-    """Length of the path from the first of some positions to each, f8 (N,), m.
-
-    It is summed over vertices with 0.3 s between them: steps between all poses would count the noise of each as way.
-
-    Args:
-        ts: f8 (N,), s, increasing; pos: f8 (N, 3), m.
-    """
+    """Length of the path from the first of some positions `pos`, f8 (N, 3), m, at increasing times `ts`, f8 (N,), s, to
+    each, f8 (N,), m. It is summed over vertices with 0.3 s between them: steps between all poses would count the noise
+    of each as way."""
     if not len(ts):
         return np.zeros(0)
     _, first = np.unique(np.floor((ts - ts[0]) / TUNING.vertex_s).astype(int), return_index=True)

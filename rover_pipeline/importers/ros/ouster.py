@@ -16,14 +16,8 @@ from rover_pipeline.lidar.captures import PacketDecoder
 
 
 class OusterSink(Sink):
-    """Packets with points. A sweep has the time at which its last packet was recorded.
-
-    Args:
-        metadata: content of the sensor's `.json`; source: the topic, for messages.
-
-    Raises:
-        ValueError: it is no metadata of a sensor.
-    """
+    """Packets with points. A sweep has the time at which its last packet was recorded. `source` is the topic, for
+    messages. Raises ValueError where `metadata`, the content of the sensor's `.json`, is none of a sensor."""
 
     def __init__(self, folder: Path, metadata: str, source: str) -> None:
         super().__init__(folder)

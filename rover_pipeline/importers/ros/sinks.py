@@ -48,14 +48,8 @@ class Sink(ABC):
         return True
 
     def prepare(self, content: dict[str, Any], number: int) -> Any:
-        """What can be done with a message before the messages before it are added.
-
-        Args:
-            content: its decoded fields; number: its place in the order of times.
-
-        Raises:
-            ValueError: it cannot be a sample.
-        """
+        """What can be done with the decoded fields of a message before the messages before it are added. `number` is
+        its place in the order of times. Raises ValueError where it cannot be a sample."""
         return content
 
     @abstractmethod
