@@ -183,6 +183,7 @@ def _sizes(values: Any) -> _Shape:
     return sizes
 
 
+#: Layout.
 _IMAGE = _Layout("u", _image_shapes, "lidar")
 _VECTOR = _Layout("f", [3])
 #: Of a lidar that is points: one value for each of them.
