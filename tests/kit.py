@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +240,7 @@ def check_channel(spec: ChannelSpec, samples: np.ndarray, folder: Path, *, toler
 
 def write_channel(path: Path, spec: ChannelSpec, samples: np.ndarray, *, block: int = 0) -> Path:
     """Write samples, `block` at a time, all at once unless given."""
-    with create_channel(path, spec) as writer:
+    with closing(create_channel(path, spec)) as writer:
         for start in range(0, len(samples), block or max(1, len(samples))):
             writer.append(samples[start : start + (block or len(samples))])
         assert writer.count == len(samples)
@@ -276,7 +277,7 @@ def _check_ranges(channel: Channel, samples: np.ndarray, tolerance: float) -> No
 def _check_refusals(channel: Channel, samples: np.ndarray, folder: Path) -> None:
     """Samples that are not what the description says are not written, and a channel that is not there is named."""
     other = np.zeros(samples.shape, "i4" if samples.dtype != np.dtype("i4") else "u8")
-    with create_channel(folder / "refusing", channel.spec) as writer:
+    with closing(create_channel(folder / "refusing", channel.spec)) as writer:
         for wrong in (other, samples[:, None], np.zeros((2, *samples.shape[1:], 2), samples.dtype)):
             with pytest.raises(FormatError, match="refusing"):
                 writer.append(wrong)

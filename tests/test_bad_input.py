@@ -320,7 +320,7 @@ def test_check_of_a_clean_trace_prints_nothing_with_exit_0(trace: Path, capsys: 
 
 ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config.yaml": (lambda t: (t / "config.yaml").unlink(), "rec: has no config.yaml"),
-    "a killed run": (lambda t: (t / "_x" / ".partial").mkdir(parents=True), "_x: is unfinished"),
+    "a killed run": (lambda t: (t / ".partial" / f"_x.1-{'0' * 16}").mkdir(parents=True), "_x: is unfinished"),
     "a clock that was not set": (
         lambda t: np.arange(6.0).tofile(t / "imu/ts"),
         "imu/ts: runs from 0.000 to 5.000, not seconds since 1970",

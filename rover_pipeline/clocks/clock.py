@@ -30,12 +30,8 @@ def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[st
 
 
 def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesSection) -> np.ndarray:
-    """Corrected times of some samples of a sensor, f8 (N,), seconds.
-
-    Args:
-        ts: f8 (N,), as recorded, seconds.
-        recorded: f8 (M,), recorded times of the whole recording.
-    """
+    """Corrected times of some samples of a sensor, f8 (N,), seconds, which were recorded at `ts`, f8 (N,). `recorded`,
+    f8 (M,), are the recorded times of the whole recording."""
     return ts + np.interp(ts, recorded, clock(sensor, recorded, options).best - recorded)
 
 

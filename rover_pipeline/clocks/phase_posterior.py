@@ -41,11 +41,8 @@ def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
 
 
 def typical_period(ts: np.ndarray) -> tuple[float, bool]:
-    """The sampling period, seconds, and whether the intervals are regular enough for one.
-
-    Args:
-        ts: f8 (N,), arrivals, seconds, increasing; N > 1.
-    """
+    """The sampling period, seconds, and whether the intervals of arrivals `ts`, f8 (N,), seconds, increasing, N > 1,
+    are regular enough for one."""
     steps = np.diff(ts)
     period = float(np.quantile(steps, 0.5, method="lower"))
     # Where most samples come together with others, the typical interval is not the period. The longest are breaks.

@@ -59,11 +59,8 @@ def _pieces(first: float, last: float, block: float, count: int) -> np.ndarray:
 
 
 def _free_latency(ts: np.ndarray, segment: Segment, block: float) -> np.ndarray:
-    """Latency after one rate in a segment, f8 (n,) seconds, with slopes that are as free as those of a latency are.
-
-    Args:
-        ts: f8 (n,), arrivals, seconds; block: the rate is constant for so long, seconds.
-    """
+    """Latency of arrivals `ts`, f8 (n,), after one rate in a segment, f8 (n,) seconds, with slopes that are as free as
+    those of a latency are: each is constant for `block` seconds."""
     known = np.isfinite(segment.error)
     if known.sum() < 3 * TUNING.min_arrivals:  # fewer show no rate of a third
         return np.zeros(len(ts))
@@ -280,11 +277,8 @@ def _best_times(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) -> 
 
 
 def _fitting(late: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which samples a line fits, bool (n,): all of a run of samples whose time is known, or is not, are late alike.
-
-    Args:
-        late: f8 (n,), seconds after the line; known: bool (n,).
-    """
+    """Which samples, f8 (n,) seconds after a line, it fits, bool (n,): all of a run of samples whose time is `known`,
+    bool (n,), or is not, are late alike."""
     deviation = MAD_TO_SD * float(np.median(np.abs(late - np.median(late))))
     fits = np.ones(len(late), bool)
     for first, end in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(known))).tolist(), len(known)]):

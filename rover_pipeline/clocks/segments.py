@@ -105,11 +105,8 @@ class SegmentFit(NamedTuple):
 
 
 def with_errors(fits: list[SegmentFit], period: float, max_error: float) -> list[Segment]:
-    """Segments with their errors. The least latency is not known, so a constant difference is no error.
-
-    Args:
-        period: seconds; max_error: as in `smooth_times`.
-    """
+    """Segments with their errors; `period` in seconds, `max_error` as in `smooth_times`. The least latency is not
+    known, so a constant difference is no error."""
     latency = np.concatenate([(fit.ts - fit.segment.smooth)[fit.numbers.certain] for fit in fits])
     latency.sort()
     late_by_a_period = _probability_above(latency, period)
@@ -134,11 +131,8 @@ def with_errors(fits: list[SegmentFit], period: float, max_error: float) -> list
 
 
 def _errors(fit: SegmentFit, offset: float, max_error: float) -> np.ndarray:
-    """Errors of the samples of a segment, f8 (n,) seconds; infinite where they are not known.
-
-    Args:
-        offset: seconds, how far phases are after the model of their segment; max_error: as in `smooth_times`.
-    """
+    """Errors of the samples of a segment, f8 (n,) seconds; infinite where they are not known. Phases are `offset`
+    seconds after the model of their segment; `max_error` is that of `smooth_times`."""
     by_arrival = np.full(len(fit.ts), np.inf)
     by_arrival[fit.shown] = np.maximum(np.abs(fit.low - offset), np.abs(fit.high - offset))
     # A sample that waited for the host is as certain as the arrivals before and after it.
@@ -248,11 +242,8 @@ def _runs(phases: PhasePosterior, period: float, arrivals: np.ndarray, max_error
 def _fit(
     ts: np.ndarray, index: np.ndarray, phases: PhasePosterior, run: np.ndarray, period: float, options: TimesSection
 ) -> SegmentFit:
-    """The segment of some arrivals, f8 (n,), seconds.
-
-    Args:
-        index: i8 (m,), those that show the phase; run: i8 (m,), their places in `phases`.
-    """
+    """The segment of some arrivals, f8 (n,), seconds, of which those of `index`, i8 (m,), show the phase; `run`, i8
+    (m,), has their places in `phases`."""
     last = last_of_bursts(ts, period)
     known = np.zeros(len(ts), bool)
     known[index] = True

@@ -94,12 +94,9 @@ class Attempt:
     def begin(self, remove: Callable[[Path], None] = remove_tree) -> None:
         """Wait for the lock, remove what killed attempts have left, and make the folder.
 
-        Args:
-            remove: called with each folder that a killed attempt has left.
-
-        Raises:
-            InTheWayError: something that is not ours stands where the folder or the lock belongs, or another process
-                makes the same and is not to be waited for.
+        `remove` is called with each folder that a killed attempt has left. Raises InTheWayError where something that is
+        not ours stands where the folder or the lock belongs, or another process makes the same and is not to be waited
+        for.
         """
         self._acquire()
         try:
@@ -121,11 +118,8 @@ class Attempt:
         _remove(self.base.rmdir)  # it succeeds only when the directory is empty
 
     def _acquire(self, reminded: float = 0.0) -> None:
-        """Take an exclusive lock. Wait while another live process makes the same result.
-
-        Args:
-            reminded: when it was last said that this waits, on the monotonic clock.
-        """
+        """Take an exclusive lock. Wait while another live process makes the same result. `reminded` is when it was last
+        said that this waits, on the monotonic clock."""
         while self._descriptor is None:
             _make_folder(self.base)
             try:
@@ -216,11 +210,8 @@ def _remove(call: Callable[[], None]) -> None:
 
 
 def open_regular(path: Path) -> int:
-    """Open a file of ours to read and write, and make it where it does not exist. Follows no link.
-
-    Raises:
-        InTheWayError: it is a link, has another name elsewhere, or is no regular file: writing could change other data.
-    """
+    """Open a file of ours to read and write, and make it where it does not exist. Follows no link. Raises InTheWayError
+    where it is a link, has another name elsewhere, or is no regular file: writing could change other data."""
     problem = f"{path}: is not a file of this program, but a link or no regular file; remove it"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -262,15 +253,12 @@ def switch(new: Path, old: Path, ours: Collection[str], mark: str, last: Sequenc
     Linux exchanges two names in one step (`renameat2` with RENAME_EXCHANGE), so that a kill at any moment leaves the
     whole old directory or the whole new one. Where a file system cannot, or where others keep folders in `old`, files
     are replaced one by one, `last` after all others: an error takes everything back, a kill leaves a directory without
-    the names in `last`. Whatever was replaced is in `new` afterwards.
+    the names in `last`. Whatever was replaced is in `new` afterwards. Raises OSError where nothing was changed.
 
     Args:
         ours: names in `old` that may be replaced. All others keep their path.
         mark: name of the file that shows whose directory it is; it is there at every moment.
         last: names that make the directory count, in the order in which they are published.
-
-    Raises:
-        OSError: nothing was changed.
     """
     if not _is_filled(old):
         os.rename(new, old)

@@ -28,11 +28,8 @@ class Axis(NamedTuple):
 
 
 def read_axes(folder: Path) -> dict[str, Axis]:
-    """The axes of the sensor in `folder` by name; empty when it has no `axes.json`.
-
-    Raises:
-        FormatError: the file is not what `axes.json` must be.
-    """
+    """The axes of the sensor in `folder` by name; empty when it has no `axes.json`. Raises FormatError where the file
+    is not what `axes.json` must be."""
     try:
         content = read_json(folder / AXES)
     except (FileNotFoundError, NotADirectoryError):

@@ -32,12 +32,8 @@ _KINDS = {
 
 @contextmanager
 def opened_regular(path: Path) -> Iterator[int]:
-    """The file descriptor of a regular file, which is closed at the end of the block.
-
-    Raises:
-        FormatError: the path is no regular file.
-        OSError: the file cannot be opened.
-    """
+    """The file descriptor of a regular file, which is closed at the end of the block. Raises FormatError where the path
+    is no regular file, and OSError where the file cannot be opened."""
     require_regular(path, os.stat(path))  # opening a device can have effects, so look at it first
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -128,15 +124,8 @@ def require_regular(path: Path, status: os.stat_result) -> None:
 
 
 def read_bounded(path: Path, limit: int, what: str) -> bytes:
-    """The bytes of a regular file.
-
-    Args:
-        limit: bytes above which nothing is read; `what`: what such a file cannot be, for the message.
-
-    Raises:
-        FormatError: the path is no regular file, or the file is larger.
-        OSError: the file cannot be read.
-    """
+    """The bytes of a regular file of at most `limit` bytes; `what` is what such a file is one of, for the message.
+    Raises FormatError where the path is no regular file, or the file is larger, and OSError where it cannot be read."""
     with opened_regular(path) as descriptor:
         size = os.fstat(descriptor).st_size
         if size > limit:
@@ -203,11 +192,8 @@ def is_stamp(name: object) -> TypeGuard[str]:
 
 
 def below(folder: Path, listed: object) -> Path:
-    """The path of a file below a folder, which a list gives with `/`.
-
-    Raises:
-        FormatError: it leads out of the folder: by an absolute path, by `..`, or through a link.
-    """
+    """The path of a file below a folder, which a list gives with `/`. Raises FormatError where it leads out of the
+    folder: by an absolute path, by `..`, or through a link."""
     parts = listed.removeprefix("./").split("/") if isinstance(listed, str) else [listed]
     path = folder
     for number, part in enumerate(parts):

@@ -34,11 +34,8 @@ _PACKAGES = (
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:
-    """The provenance of the sensor in directory `sensor`; None when this program did not make it.
-
-    Raises:
-        FormatError: there is one that cannot be read. Only what does not exist, or holds something else, is not ours.
-    """
+    """The provenance of the sensor in directory `sensor`; None when this program did not make it: it does not exist, or
+    holds something else. Raises FormatError where there is one that cannot be read."""
     try:
         content = read_json(sensor / PROVENANCE)
     except (FileNotFoundError, NotADirectoryError):

@@ -32,15 +32,9 @@ _CHANNELS = (
 
 
 class Rig:
-    """The raw sensors of a recording.
-
-    Args:
-        path: directory of the recording.
-        types: those of a recording that is not there yet; None = as it is found.
-
-    Attributes:
-        types: sensor -> its type; "" where neither `config.yaml` nor its channels say it. Sorted by name.
-    """
+    """The raw sensors of the recording in the directory `path`. `types` gives the type of each sensor, sorted by name;
+    it is "" where neither `config.yaml` nor its channels say it. For a recording that is not there yet, they are
+    given."""
 
     def __init__(self, path: Path, types: Mapping[str, str] | None = None) -> None:
         self.path = path
@@ -150,13 +144,13 @@ class _Layout(NamedTuple):
         kind: of the numpy type: `i` or `u` for integers with or without a sign, `f` for floating point.
         shapes: from the content of the sidecar to the shapes that a sample can have; the format's own shape where no
             sidecar says it.
-        sidecar: path of the sidecar in the trace.
+        type: of the sensor that has the sidecar.
         needed: whether the channel means nothing without the sidecar.
     """
 
     kind: str
     shapes: Callable[[Any], list[_Shape]] | _Shape
-    sidecar: str = ""
+    type: str = ""
     needed: bool = False
 
 
@@ -190,22 +184,21 @@ def _sizes(values: Any) -> _Shape:
 
 
 #: Layout.
-_LIDAR = "lidar/lidar.json"
-_IMAGE = _Layout("u", _image_shapes, _LIDAR)
+_IMAGE = _Layout("u", _image_shapes, "lidar")
 _VECTOR = _Layout("f", [3])
 #: Of a lidar that is points: one value for each of them.
-_PLACE = _Layout("f", _place_shapes, _LIDAR)
+_PLACE = _Layout("f", _place_shapes, "lidar")
 _RULES: dict[str, dict[str, _Layout]] = {
-    "radar": {"iq": _Layout("i", _radar_shapes, "radar/radar.json", needed=True)},
+    "radar": {"iq": _Layout("i", _radar_shapes, "radar", needed=True)},
     "lidar": {
         **{"rng": _IMAGE._replace(needed=True), "rfl": _IMAGE, "nir": _IMAGE},
         **{"rng2": _IMAGE, "rfl2": _IMAGE},
-        "xyz": _Layout("f", _point_shapes, _LIDAR, needed=True),
+        "xyz": _Layout("f", _point_shapes, "lidar", needed=True),
         **{"intensity": _PLACE, "time": _PLACE, "ring": _PLACE._replace(kind="u"), "count": _Layout("u", [])},
     },
     "imu": {"rot": _VECTOR, "acc": _VECTOR, "avel": _VECTOR},
     "_lidar_image": {"rng": _IMAGE, "rfl": _IMAGE, "nir": _IMAGE},
-    "_lidar_points": {"xyz": _Layout("f", _point_shapes, _LIDAR), "rfl": _IMAGE, "nir": _IMAGE},
+    "_lidar_points": {"xyz": _Layout("f", _point_shapes, "lidar"), "rfl": _IMAGE, "nir": _IMAGE},
 }
 
 
@@ -232,13 +225,12 @@ def layout_problems(
             if shape != layout.shapes:
                 yield f"{path}: has samples of {shape}, must be of {layout.shapes}; correct meta.json"
             continue
-        type = layout.sidecar.partition("/")[0]
-        raw = sensor.removeprefix("_")[: len(type) + len(sensor) - len(declared)]
+        raw = sensor.removeprefix("_")[: len(layout.type) + len(sensor) - len(declared)]
         sidecar = trace / raw / rig.sidecar(raw)
         try:
-            if layout.sidecar not in contents:
-                contents[layout.sidecar] = read_json(sidecar)
-            allowed = layout.shapes(contents[layout.sidecar])
+            if layout.type not in contents:
+                contents[layout.type] = read_json(sidecar)
+            allowed = layout.shapes(contents[layout.type])
         except FileNotFoundError:
             if missing_sidecars and layout.needed:
                 yield f"{sidecar}: is missing; it says what the samples of {name} mean"
@@ -248,7 +240,7 @@ def layout_problems(
             yield str(error)
             return
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            yield f"{sidecar}: is not what a {type} sidecar must be: {short(error, 200)}"
+            yield f"{sidecar}: is not what a {layout.type} sidecar must be: {short(error, 200)}"
             return
         if shape not in allowed:
             yield f"{sidecar}: describes samples of {allowed[0]}, {name} holds {shape}; correct the one that is wrong"

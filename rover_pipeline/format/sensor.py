@@ -76,11 +76,8 @@ class Sensor:
         return min(counts.values())
 
     def times(self, count: int) -> np.ndarray:
-        """The first `count` times, f8 seconds.
-
-        Raises:
-            FormatError: `ts` is not f8 of shape [], or its times are not finite and strictly increasing.
-        """
+        """The first `count` times, f8 seconds. Raises FormatError where `ts` is not f8 of shape [], or its times are
+        not finite and strictly increasing."""
         channel = self._scalars(TS, "f8")
         ts = channel.read_whole(count)
         if problem := time_problem(ts):

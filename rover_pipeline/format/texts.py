@@ -30,12 +30,8 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, wh
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
-    """The text of a small file.
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: there is no such file.
-        FormatError: it is no regular file, too large, not UTF-8, or cannot be read.
-    """
+    """The text of a small file. Raises FileNotFoundError or NotADirectoryError where there is none, and FormatError
+    where it is no regular file, too large, not UTF-8, or cannot be read."""
     try:
         return read_bounded(path, limit, "any text of a trace").decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
@@ -57,11 +53,8 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_json(text: str, path: str) -> Any:
-    """The content of a JSON text. `path` is what messages call it.
-
-    Raises:
-        FormatError: the text is no JSON, or larger, deeper or with larger numbers than any sidecar.
-    """
+    """The content of a JSON text; `path` is what messages call it. Raises FormatError where it is no JSON, or larger,
+    deeper or with larger numbers than any sidecar."""
     _require_size(text, MAX_TEXT_BYTES, path)
     try:
         content = json.loads(text)
@@ -72,11 +65,7 @@ def parse_json(text: str, path: str) -> Any:
 
 
 def parse_yaml(text: str, path: str) -> Any:
-    """The content of a YAML text. `path` is what messages call it.
-
-    Raises:
-        FormatError: the text is no YAML, or larger, deeper or with larger numbers than any sidecar.
-    """
+    """The same of a YAML text."""
     _require_size(text, MAX_YAML_BYTES, path)
     try:
         _require_small(text, path)
@@ -144,12 +133,8 @@ def _require_plain(content: Any, path: str) -> None:
 
 
 def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, Any]:
-    """The sections of a recording's `config.yaml`: sensors by name, and `rig`.
-
-    Empty when there is no text (None), or no mapping in it, because the format asks only that the file exists.
-
-    Raises:
-        FormatError: the text of the file at `path` is not valid YAML, or too large or deep for a configuration.
-    """
+    """The sections of a recording's `config.yaml`, sensors by name and `rig`; empty when there is no text (None), or no
+    mapping in it, because the format asks only that the file exists. Raises FormatError where the text of the file at
+    `path` is not valid YAML, or too large or deep for a configuration."""
     content = parse_yaml(text or "", path)
     return content if isinstance(content, dict) else {}

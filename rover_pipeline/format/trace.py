@@ -187,12 +187,9 @@ def enclosing_sensor(path: Path) -> Path | None:
 
 @contextmanager
 def new_trace(path: Path) -> Iterator[Path]:
-    """A directory to build a new trace in. One rename makes it `path` when the block ends without an error.
-
-    Raises:
-        InTheWayError: `path` exists and holds anything (empty folders do not count), or another process is
-            building the same trace.
-    """
+    """A directory to build a new trace in. One rename makes it `path` when the block ends without an error. Raises
+    InTheWayError where `path` exists and holds anything (empty folders do not count), or another process is building
+    the same trace."""
     path = path.absolute()
     if has_files(path):
         raise InTheWayError(f"{path}: already exists; remove it or choose another name, nothing is overwritten")

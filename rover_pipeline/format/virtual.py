@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
-from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree, switch
+from rover_pipeline.format.attempt import Attempt, remove_tree, switch
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
@@ -28,15 +28,11 @@ from rover_pipeline.format.files import is_plain, is_stamp
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
 
-#: What killed runs of earlier versions left inside of a result.
-_LEFT = {PARTIAL, LOCK}
-
 
 def in_the_way(path: Path) -> str:
     """The reason why a result may not be written at `path`; empty when it may be written.
 
-    It may be written when `path` does not exist, when a killed run left only its scratch files there, or when our own
-    `provenance.json` is there.
+    It may be written when `path` does not exist, is an empty folder, or has our own `provenance.json`.
     """
     if path.is_symlink():
         return f"{path}: is a symbolic link; nothing is written through it. Move it away"
@@ -44,7 +40,7 @@ def in_the_way(path: Path) -> str:
         return ""
     if not path.is_dir():
         return f"{path}: is a file where a virtual sensor belongs. Move it away"
-    strangers = sorted(set(os.listdir(path)) - _LEFT)
+    strangers = sorted(os.listdir(path))
     try:
         if not strangers or read_provenance(path) is not None:
             return ""
@@ -82,16 +78,9 @@ _ahead: dict[Path, VirtualWriter] = {}
 
 
 def begin_ahead(path: Path, *, wait: bool = True) -> bool:
-    """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both.
-
-    Whatever is in the way is reported then too.
-
-    Args:
-        wait: for another process that makes the same; False = leave it to that one.
-
-    Returns:
-        Whether this process alone makes the result now.
-    """
+    """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both. Whatever
+    is in the way is reported then too. Returns whether this process alone makes the result now. `wait` for another
+    process that makes the same; False = leave it to that one."""
     with contextlib.suppress(Exception):
         if path not in _ahead:
             _ahead[path] = VirtualWriter(path, wait=wait).__enter__()
@@ -205,7 +194,6 @@ class VirtualWriter:
         with ThreadPoolExecutor() as pool:  # disks are faster with several requests at once
             list(pool.map(sync_file, (self.partial / name for name in unsynced)))
         sync_file(self.partial)
-        self._remove_leftovers()
         switch(self.partial, self.path, self._ours(listed), PROVENANCE, (*self.stamps, META))
         sync_new_name(self.path)
 
@@ -233,16 +221,6 @@ class VirtualWriter:
                 known |= read_meta(self.path).keys()
             listed = {name for name in listed if name in known or is_stamp(name)}
         return {name for name in (*listed, META, PROVENANCE) if os.path.lexists(self.path / name)}
-
-    def _remove_leftovers(self) -> None:
-        """Remove what killed runs of older versions left in the result. It is in nobody's way, so an error may pass."""
-        for name in _LEFT:
-            with contextlib.suppress(OSError):
-                path = self.path / name
-                if stat.S_ISDIR(os.lstat(path).st_mode):
-                    remove_tree(path)
-                else:
-                    path.unlink()
 
     def __exit__(self, *_: object) -> None:
         for stream in self._streams.values():

@@ -22,28 +22,20 @@ _MAX_BYTES = 1 << 26
 def ahead(
     work: Callable[[T], R], items: Iterable[T], size: Callable[[T], int] = lambda item: 0
 ) -> Iterator[tuple[T, Callable[[], R]]]:
-    """Each item with the call that gives its result or raises its error, in order. Errors of `items` come last.
-
-    Args:
-        size: bytes that an item and its result take.
-    """
+    """Each item with the call that gives its result or raises its error, in order. Errors of `items` come last. `size`
+    gives the bytes that an item and its result take."""
     pending: deque[tuple[T, Future[R], int]] = deque()
     failed: Exception | None = None
-    source = iter(items)
     with ThreadPoolExecutor(THREADS) as pool:
-        while True:
-            try:
-                item = next(source)
-            except StopIteration:
-                break
-            except Exception as error:  # the items before it come first
-                failed = error
-                break
-            held = size(item)
-            while pending and (len(pending) >= AHEAD or held + sum(each for *_, each in pending) > _MAX_BYTES):
-                first, result, _ = pending.popleft()
-                yield first, result.result
-            pending.append((item, pool.submit(work, item), held))
+        try:
+            for item in items:
+                held = size(item)
+                while pending and (len(pending) >= AHEAD or held + sum(each for *_, each in pending) > _MAX_BYTES):
+                    first, result, _ = pending.popleft()
+                    yield first, result.result
+                pending.append((item, pool.submit(work, item), held))
+        except Exception as error:  # the items before it come first
+            failed = error
         while pending:
             first, result, _ = pending.popleft()
             yield first, result.result

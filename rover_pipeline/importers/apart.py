@@ -14,11 +14,7 @@ from rover_pipeline.format.merge import imported_trace, lend
 def run_import(arguments: argparse.Namespace) -> int:
     """Run the command of an import in a process that may write to the scratch folder of the trace alone; publish it.
 
-    Returns:
-        Its exit status.
-
-    Raises:
-        RoverError: its process was ended, or what the command raises.
+    Returns its exit status. Raises RoverError where its process was ended, or what the command raises.
     """
     out, source = arguments.out, getattr(arguments, arguments.source)
     if out is None:

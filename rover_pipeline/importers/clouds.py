@@ -62,14 +62,9 @@ Columns = Mapping[str, np.ndarray]
 
 
 def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
-    """The points of a file. Times are in s as the file has them: after any instant, or since 1970.
-
-    Args:
-        fields: names of the f4 columns of a `.bin` file; x, y, z and intensity unless given.
-
-    Raises:
-        FormatError: the file cannot be read, is not what it says, or has no points.
-    """
+    """The points of a file. Times are in s as the file has them: after any instant, or since 1970. `fields` are names
+    of the f4 columns of a `.bin` file; x, y, z and intensity unless given. Raises FormatError where the file cannot be
+    read, is not what it says, or has no points."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise FormatError(f"{path}: is no point cloud; known: {', '.join(sorted(READERS))}")
@@ -84,11 +79,8 @@ def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
 
 
 def cloud_of(columns: Columns) -> Cloud:
-    """The points of columns by the names that sources give them.
-
-    Raises:
-        ValueError: there are no coordinates, or columns have different lengths.
-    """
+    """The points of columns by the names that sources give them. Raises ValueError where there are no coordinates, or
+    columns have different lengths."""
     found: dict[str, Any] = {}
     for name, values in columns.items():
         channel, factor = _NAMES.get(name.lower(), ("", 1))
@@ -246,21 +238,15 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Columns]] = {".bin": _bin, ".
 
 
 def steady_turns(ts: np.ndarray) -> np.ndarray:
-    """Turns of the beams from behind to behind, as long as the median time between sweeps, f8 (sweep,), s.
-
-    Returns:
-        Begin and end of each, f8 (sweep, 2), s after the instant at which the beams look ahead; the first is negative.
-    """
+    """Turns of the beams from behind to behind, as long as the median time between sweeps: begin and end of each, f8
+    (sweep, 2), s after the instant at which the beams look ahead; the first is negative."""
     half = float(np.median(np.diff(ts))) / 2 if len(ts) > 1 else 0.05
     return np.tile([-half, half], (len(ts), 1))
 
 
 def dated(cloud: Cloud, turn: np.ndarray, turning: Turning) -> Cloud:
-    """The cloud with the instant of each point, after the one at which the beams look ahead. See `steady_turns`.
-
-    Raises:
-        ConfigError: its points have times.
-    """
+    """The cloud with the instant of each point, after the one at which the beams look ahead. See `steady_turns`. Raises
+    ConfigError where its points have times."""
     if cloud.time is not None:
         raise ConfigError("--turning: the points have times of their own; leave it out")
     share = share_of_turn(cloud.xyz, turning)
@@ -292,28 +278,13 @@ def import_clouds(
     compress: bool = False,
     name: str | None = None,
 ) -> int:
-    """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
+    """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files, and return the number of sweeps.
 
-    The time stamp of a sweep is that of its last point where the files say when each point was measured, otherwise
-    what the list, the rate or the names of the files say.
-
-    Args:
-        times: a list of times, one for each file; rate: of the files, Hz; start: of the first one, seconds since 1970.
-            See `times_of_files`.
-        poses: of the lidar, TUM or KITTI, which become `_reference`.
-        fields: names of the f4 columns of `.bin` files; x, y, z, intensity unless given.
-        compensated: the motion within sweeps is undone, so that a cloud is as seen at the time of its file.
-        turning: points without times are dated by their azimuth. The beams turn in this sense, seen from above, from
-            behind over ahead, where they look at the time of the file, to behind.
-        compress: see `PointsWriter`.
-        name: of the sensor; None = `lidar`.
-
-    Returns:
-        The number of sweeps.
-
-    Raises:
-        FormatError: a file cannot be read, or there are none.
-        ConfigError: nothing gives the times, points that have times are to be dated, or the name is none of a lidar.
+    The arguments are those of the command, as `table.py` describes them. The time stamp of a sweep is that of its last
+    point where the files say when each point was measured, otherwise what the list, the rate or the names of the files
+    say (`times_of_files`). Compensated clouds are as seen at that time. Raises FormatError where a file cannot be read,
+    or there are none, and ConfigError where nothing gives the times, points that have times are to be dated, or the
+    name is none of a lidar.
     """
     if turning and compensated:
         raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")
@@ -352,11 +323,8 @@ def import_clouds(
 
 
 def cloud_files(folder: Path) -> list[Path]:
-    """The clouds of a folder, of one format, in the order of their names.
-
-    Raises:
-        FormatError: there is no such folder, it has none, or those of several formats.
-    """
+    """The clouds of a folder, of one format, in the order of their names. Raises FormatError where there is no such
+    folder, it has none, or those of several formats."""
     found = files_of(folder, sorted(READERS), "point clouds")
     kinds = sorted({path.suffix.lower() for path in found})
     if len(kinds) > 1:
@@ -374,11 +342,8 @@ def write_sweeps(
     compress: bool,
     source: str,
 ) -> list[str]:
-    """Write the sensor `lidar`, a sweep for each file, and return what the user should know of it.
-
-    Args:
-        stamps: f8 (file,), s, increasing.
-    """
+    """Write the sensor `lidar`, a sweep for each file at increasing times `stamps`, f8 (file,), s, and return what the
+    user should know of it."""
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
         clouds = worked_ahead(lambda path: read(path).returns(), files)

@@ -111,11 +111,8 @@ class Setup(NamedTuple):
 
 
 def read_setup(config: Path, device: str | None) -> Setup:
-    """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection.
-
-    Raises:
-        ConfigError: the file cannot be used.
-    """
+    """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection. Raises
+    ConfigError where the file cannot be used."""
     try:
         text = read_text(config)
     except FileNotFoundError as error:
@@ -163,10 +160,7 @@ def _of_studio(config: Path, studio: Studio, device: str | None) -> Setup:
 
 def firing_order(studio: Studio, path: str) -> tuple[tuple[int, ...], int]:
     """The transmitters of a loop in the order that they fire, numbered from 1, and how often the loop repeats itself.
-
-    Raises:
-        ConfigError: chirps differ, several transmitters fire at once, or do so in no order that repeats itself.
-    """
+    Raises ConfigError where chirps differ, several transmitters fire at once, or in no order that repeats itself."""
     count = studio.last - studio.first + 1
     if not 1 <= count <= 512 or studio.loops < 1:
         raise ConfigError(
@@ -255,20 +249,11 @@ def import_dca1000(
 ) -> int:
     """Write the trace `out` from raw samples and the configuration they were captured with.
 
-    Args:
-        adc: little-endian int16, frame, chirp, tx, rx, sample; two LVDS lanes, complex samples.
-        config: mmWave Studio's `.mmwave.json`, Lua script or log, or a collection `config.yaml` with a radar section.
-            docs/radar-captures.md lists the keys and their units.
-        order: order of words in the file, "iiqq" or "qqii"; device: name of the board; None = as in the configuration.
-        start: epoch seconds of the first frame; None = when the configuration was made, or else from when the file was
-            last changed.
-
-    Returns:
-        The number of frames.
-
-    Raises:
-        FormatError: the file is no whole number of frames, or has none.
-        ConfigError: the configuration cannot be used.
+    Samples are little-endian int16, frame, chirp, tx, rx, sample: complex ones, of two LVDS lanes. The other arguments
+    are those of the command, as `table.py` describes them; docs/radar-captures.md lists the keys of configurations and
+    their units. Without `start`, time counts from when the configuration was made, or else the file was last changed.
+    Returns the number of frames. Raises FormatError where the file is no whole number of frames, or has none, and
+    ConfigError where the configuration cannot be used.
     """
     if start is not None and not 0 <= start < EPOCH_S[1]:
         raise ConfigError(f"--start {start}: must be seconds since 1970, before 2100")

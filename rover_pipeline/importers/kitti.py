@@ -52,11 +52,7 @@ _MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text. Schedule.
 
 
 class Samples(NamedTuple):
-    """Files of one kind with their times.
-
-    Attributes:
-        ts: f8 (file,), seconds since 1970, increasing.
-    """
+    """Files of one kind with their times `ts`, f8 (file,), seconds since 1970, increasing."""
 
     files: list[Path]
     ts: np.ndarray
@@ -73,15 +69,9 @@ def import_kitti(
 ) -> dict[str, int]:
     """Write the trace `out` from the folder of a drive, and return the number of samples of each sensor.
 
-    Args:
-        calib: folder with the calibration; None = the one that the drive is in.
-        camera: which of `CAMERAS` becomes `camera`, alone; None = the first one that there is, and others beside it,
-            such as `camera_03`.
-        elevation: by how much every point is raised, degrees; 0 = points stay as they are published.
-
-    Raises:
-        FormatError: the drive has neither sweeps nor pictures, or a file is not what it must be.
-        ConfigError: there is no such camera.
+    The arguments are those of the command, as `table.py` describes them. Without `camera`, the first one of `CAMERAS`
+    that there is becomes `camera`, with others beside it, such as `camera_03`. Raises FormatError where the drive has
+    neither sweeps nor pictures, or a file is not what it must be, and ConfigError where there is no such camera.
     """
     if not drive.is_dir():
         raise FormatError(f"{drive}: no such folder")
@@ -261,12 +251,8 @@ def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
 
 
 class _Calibration:
-    """The calibration of a day.
-
-    Attributes:
-        files: that were found.
-        imu: lidar-from-IMU, f8 (4, 4); None where nobody gives it.
-    """
+    """The calibration of a day: the `files` that were found, and `imu`, lidar-from-IMU, f8 (4, 4); None where nobody
+    gives it."""
 
     def __init__(self, folder: Path) -> None:
         names = ("calib_imu_to_velo.txt", "calib_velo_to_cam.txt", "calib_cam_to_cam.txt")
@@ -277,11 +263,8 @@ class _Calibration:
         self._cameras = read.get(names[2], {})
 
     def rig(self, cameras: Mapping[str, str], drive: str) -> dict[str, Any]:
-        """The poses of the IMU and of cameras in the lidar frame, as `config.yaml` gives them.
-
-        Args:
-            cameras: sensor -> the folder of its pictures.
-        """
+        """The poses of the IMU and of cameras in the lidar frame, as `config.yaml` gives them. `cameras` has the folder
+        of the pictures of each sensor."""
         poses = {}
         if self.imu is not None:
             poses["imu"] = self.imu

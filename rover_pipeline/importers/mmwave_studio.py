@@ -75,11 +75,8 @@ class Studio(NamedTuple):
 
 
 def of_json(content: Mapping[str, Any], path: str) -> Studio:
-    """What a `.mmwave.json` says.
-
-    Raises:
-        ConfigError: it describes no one device, or lacks keys; the message names all of them.
-    """
+    """What a `.mmwave.json` says. Raises ConfigError where it describes no one device, or lacks keys; the message names
+    all of them."""
     devices = content["mmWaveDevices"]
     if not isinstance(devices, list) or len(devices) != 1:
         count = len(devices) if isinstance(devices, list) else "no list of"
@@ -229,11 +226,8 @@ def _value(text: str, variables: Mapping[str, Any]) -> Any:
 
 
 def of_log(text: str, path: str) -> Studio:
-    """What the log of mmWave Studio says. Of calls of one name the last one counts, but those that failed.
-
-    Raises:
-        ConfigError: a call is missing, or has too few numbers.
-    """
+    """What the log of mmWave Studio says. Of calls of one name the last one counts, but those that failed. Raises
+    ConfigError where a call is missing, or has too few numbers."""
     calls: dict[str, list[list[Any]]] = {}
     started = chip = None
     for stamp, name, arguments in _logged(text):

@@ -17,11 +17,8 @@ _MAX_SUFFIX = 60
 
 
 def named(name: str | None, type: str) -> str:
-    """The name that the user gives to a sensor, or its type.
-
-    Raises:
-        ConfigError: it cannot be one of a raw sensor, or is another type, or a result.
-    """
+    """The name that the user gives to a sensor, or its type. Raises ConfigError where it cannot be one of a raw sensor,
+    or is another type, or a result."""
     if name is None or name == type:
         return type
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name, re.ASCII) or name in TYPES or not _is_free(name, type, ()):
@@ -31,12 +28,8 @@ def named(name: str | None, type: str) -> str:
 
 def sensor_name(type: str, label: str, main: str, taken: Collection[str]) -> str:
     """The name TYPE_SUFFIX of a sensor that is not the main one of its type, after what its label has and the main
-    one's has not: `camera_left` for the topic `/camera/left/image` beside `/camera/front/image`.
-
-    Args:
-        label: what the source calls the sensor: a topic, an address, a folder; main: the same of the main one.
-        taken: names of other sensors.
-    """
+    one's has not: `camera_left` for the topic `/camera/left/image` beside `/camera/front/image`. A label is what the
+    source calls the sensor: a topic, an address, a folder; `taken` are names of other sensors."""
     words, others = (_words(text, type) for text in (label, main))
     suffixes = ("_".join(each)[:_MAX_SUFFIX] for each in ([word for word in words if word not in others], words))
     for suffix in suffixes:

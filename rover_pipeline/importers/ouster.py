@@ -84,7 +84,6 @@ class FrameWriter(Closing):
         self.count = self._late = 0
         self.notes: list[str] = []
         self._latest = -np.inf
-        self._fields: dict[str, str] = {}
         self._specs: dict[str, ChannelSpec] = {}
         self._writer: SensorWriter | None = None
         self._pool = ThreadPoolExecutor()
@@ -92,11 +91,7 @@ class FrameWriter(Closing):
     def put(self, ts: float, scan: Any) -> bool:
         """Add a sweep; False if it is left out because it is not later than the one before.
 
-        Args:
-            ts: s, its time stamp.
-
-        Raises:
-            FormatError: it has no ranges, or lacks a field that those before it have.
+        `ts`: s, its time stamp. Raises FormatError where it has no ranges, or lacks a field that those before it have.
         """
         if self._writer is None:
             self._begin(scan)
@@ -105,9 +100,9 @@ class FrameWriter(Closing):
             self._late += 1
             return False
         self._latest = ts
-        images = [self._image(scan, field, self._specs[name]) for name, field in self._fields.items()]
+        images = [self._image(scan, name) for name in self._specs]
         encoded = self._pool.map(lambda image: encode_sample("lzmaf", image), images)
-        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._fields, encoded, strict=True)))
+        self._writer.append(ts=ts, valid=float(scan.complete()), **dict(zip(self._specs, encoded, strict=True)))
         self.count += 1
         return True
 
@@ -122,27 +117,26 @@ class FrameWriter(Closing):
         self._writer = None
         if self._late:
             self.notes.append(f"{self._late} sweeps are left out: their times are not after those of the sweeps before")
-        missing = [name for name in ("rfl", "nir") if name not in self._fields]
-        if missing:
-            self.notes.append(f"has no {' and no '.join(_CHANNELS[name][0] for name in missing)}")
+        if missing := [_CHANNELS[name][0] for name in ("rfl", "nir") if name not in self._specs]:
+            self.notes.append(f"has no {' and no '.join(missing)}")
 
     def _begin(self, scan: Any) -> None:
         shape = self.info.format.pixels_per_column, self.info.format.columns_per_frame
-        known = {name: entry for name, entry in _CHANNELS.items() if scan.has_field(entry[0])}
-        if "rng" not in known:
-            raise FormatError(f"{self.where}: has no field RANGE; it holds {', '.join(sorted(scan.fields)) or 'none'}")
-        self._fields = {name: field for name, (field, _, _) in known.items()}
         self._specs = {
             name: ChannelSpec(format="lzmaf", type=code, shape=shape, desc=desc)
-            for name, (_, code, desc) in known.items()
+            for name, (field, code, desc) in _CHANNELS.items()
+            if scan.has_field(field)
         }
+        if "rng" not in self._specs:
+            raise FormatError(f"{self.where}: has no field RANGE; it holds {', '.join(sorted(scan.fields)) or 'none'}")
         self._writer = SensorWriter(self.folder, {TS: TS_SPEC, VALID: VALID_SPEC, **self._specs})
 
-    def _image(self, scan: Any, field: str, spec: ChannelSpec) -> np.ndarray:
+    def _image(self, scan: Any, name: str) -> np.ndarray:
+        field, dtype = _CHANNELS[name][0], self._specs[name].dtype
         if not scan.has_field(field):
             held = ", ".join(sorted(scan.fields))
             raise FormatError(f"{self.where}: a sweep has no field {field}, which others have; it holds {held}")
-        return np.minimum(scan.field(field), np.iinfo(spec.dtype).max).astype(spec.dtype)
+        return np.minimum(scan.field(field), np.iinfo(dtype).max).astype(dtype)
 
     def release(self) -> None:
         self._pool.shutdown()
@@ -181,25 +175,14 @@ class ImuWriter(Closing):
 def import_ouster(
     capture: Path, out: Path, metadata: Path | None = None, start: float | None = None, sensor: str | None = None
 ) -> int | dict[str, int]:
-    """Write the trace `out` from a capture.
+    """Write the trace `out` from a capture; return the number of sweeps, or that of each lidar if there are several.
 
-    The time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
+    The arguments are those of the command, as `table.py` describes them; `start` is the end of the first sweep. The
+    time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
     times, it is the time of the sensor's own clock; a clock that was never set counts from when the file was last
-    changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`.
-    Of several sensors the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`.
-
-    Args:
-        metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
-            the capture.
-        start: epoch seconds of the end of the first sweep, for captures without host times.
-        sensor: number from 0 on, or serial number, of one of several sensors; None = all of them.
-
-    Returns:
-        The number of sweeps, or that of each lidar where there are several.
-
-    Raises:
-        FormatError: the capture cannot be read, or holds no sweep.
-        ConfigError: it holds no sensor that `sensor` names.
+    changed. Sweeps with missing packets have `valid` = 0. Second returns become `rng2` and `rfl2`. Of several sensors
+    the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`. Raises FormatError where
+    the capture cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
     """
     if not capture.is_file():
         raise FormatError(f"{capture}: no such file")
@@ -259,11 +242,7 @@ class _Sensor:
 
 
 class _Reader:
-    """The sensors of a capture that are wanted.
-
-    Attributes:
-        notes: what the user should know, one line each.
-    """
+    """The sensors of a capture that are wanted, and `notes`: what the user should know, one line each."""
 
     def __init__(self, capture: Path, metadata: Path | None, start: float | None, sensor: str | None) -> None:
         self.capture, self.metadata, self.start = capture, metadata, start

@@ -41,14 +41,9 @@ def import_pictures(
 ) -> int:
     """Write a camera of the trace `out` from a folder of pictures, and return their number.
 
-    Args:
-        times, rate, start: see `times_of_files`.
-        intrinsics: a `camera.json`; None = the one beside the pictures, if there is one.
-        name: of the sensor; None = `camera`.
-
-    Raises:
-        FormatError: a picture cannot be read or has another size, there are none, or the intrinsics are not theirs.
-        ConfigError: the name is none of a camera.
+    The arguments are those of the command, as `table.py` describes them. Raises FormatError where a picture cannot be
+    read or has another size, there are none, or the intrinsics are not theirs, and ConfigError where the name is none
+    of a camera.
     """
     camera = named(name, "camera")
     files = picture_files(folder)
@@ -83,11 +78,8 @@ def picture_files(folder: Path) -> list[Path]:
 def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> tuple[int, int]:
     """Write the sensor `camera`, a sample for each file, and return height and width of the pictures.
 
-    Args:
-        stamps: f8 (file,), s, increasing.
-
-    Raises:
-        FormatError: a picture cannot be read, or has another size than the first one.
+    `stamps`: f8 (file,), s, increasing. Raises FormatError where a picture cannot be read, or has another size than the
+    first one.
     """
     encoded = (picture for _, picture in worked_ahead(read_jpeg, files))
     with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:
@@ -106,11 +98,8 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
 
 
 def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
-    """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width.
-
-    Raises:
-        FormatError: the file cannot be read, or is no whole picture.
-    """
+    """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width. Raises FormatError
+    where the file cannot be read, or is no whole picture."""
     try:
         data = read_bounded(path, _MAX_BYTES, "any picture")
     except OSError as error:
@@ -125,11 +114,8 @@ def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
 
 
 def _png(data: bytes) -> np.ndarray:
-    """A PNG as u1 RGB, (height, width, 3). OpenCV would print its damage, and fill what is missing.
-
-    Raises:
-        ValueError, RuntimeError: it is damaged, or larger than any camera's.
-    """
+    """A PNG as u1 RGB, (height, width, 3). OpenCV would print its damage, and fill what is missing. Raises ValueError
+    or RuntimeError where it is damaged, or larger than any camera's."""
     height, width = png_size(data) or (0, 0)
     if not 0 < 8 * width * height <= 4 * MAX_SAMPLE_BYTES:
         raise ValueError(f"a picture of {width}x{height} pixels is none of a camera")

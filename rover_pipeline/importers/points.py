@@ -92,11 +92,8 @@ def _kept(xyz: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 class _Column(NamedTuple):
-    """A channel whose samples have one row for each place, while its rows are in a scratch file.
-
-    Attributes:
-        dtype, width: of a row; fill: what stands in places past `count`.
-    """
+    """A channel whose samples have one row, of `dtype` and `width`, for each place, while its rows are in a scratch
+    file. `fill` stands in places past `count`."""
 
     file: IO[bytes]
     dtype: np.dtype[Any]
@@ -192,12 +189,8 @@ class PointsWriter(Closing):
     def append(self, ts: float, cloud: Cloud, *, valid: bool = True) -> None:
         """Add a sweep. One without any return is not valid.
 
-        Args:
-            ts: its time stamp, seconds since 1970.
-
-        Raises:
-            FormatError: it is not later than the sweep before, it has more points than any lidar measures, a channel
-                is missing, or its times are no seconds.
+        `ts`: its time stamp, seconds since 1970. Raises FormatError where it is not later than the sweep before, it has
+        more points than any lidar measures, a channel is missing, or its times are no seconds.
         """
         where = f"{self.path.name}: sweep {self.count}"
         if not np.isfinite(ts) or (self._ts and ts <= self._ts[-1]):
@@ -224,11 +217,7 @@ class PointsWriter(Closing):
         self.count += 1
 
     def close(self) -> None:
-        """Write the sensor.
-
-        Raises:
-            FormatError: there is no sweep, or none has a point.
-        """
+        """Write the sensor. Raises FormatError where there is no sweep, or none has a point."""
         if not self._largest:
             raise FormatError(f"{self.path.name}: no sweep has any point")
         steps = np.diff(self._ts)

@@ -91,17 +91,10 @@ class ReferenceWriter(SensorWriter):
 def write_reference(
     trace: Path, ts: np.ndarray, states: Mapping[str, np.ndarray], *, command: str, source: str, body: str = "lidar"
 ) -> int:
-    """Write the virtual sensor `_reference` of a new trace; returns the number of poses.
+    """Write the virtual sensor `_reference` of a new trace from all its poses, and return their number.
 
-    Args:
-        ts: f8 (N,), seconds, increasing.
-        states: `pos` and `rot`, and what else there is of the channels of `_odom`, f8 (N, ...).
-        command: the import, such as `import kitti`.
-        source: what the poses came from.
-        body: what the poses are of.
-
-    Raises:
-        FormatError: the times do not increase, jump, or are not between 1990 and 2100.
+    The arguments are those of `ReferenceWriter` and its `append`; `source` is what the poses came from. Raises
+    FormatError where the times do not increase, jump, or are not between 1990 and 2100.
     """
     require_steady(ts, Path(source))
     with ReferenceWriter(trace, states, body=body, command=command, options={"source": source}) as writer:
@@ -119,11 +112,8 @@ def ins_covariance(sigma: np.ndarray) -> np.ndarray:
 def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Poses of a text file: times, f8 (N,), s, and `pos` and `rot`.
 
-    Args:
-        path: TUM (`time x y z qx qy qz qw` a line), or KITTI (a 3x4 matrix a line, one for each of the times `ts`).
-
-    Raises:
-        FormatError: the file is none of them, or has another number of poses than there are sweeps.
+    `path`: TUM (`time x y z qx qy qz qw` a line), or KITTI (a 3x4 matrix a line, one for each of the times `ts`).
+    Raises FormatError where the file is none of them, or has another number of poses than there are sweeps.
     """
     listed = given_text(path, _MAX_LIST_BYTES).splitlines()
     lines = [line.replace(",", " ").split() for line in listed if line.strip() and line[0] != "#"]

@@ -16,7 +16,7 @@ from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line. Schedule.
 _MAX_LIST_BYTES = 1 << 27
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(\.\d+)?Z?")
 
 
 def natural_order(path: Path) -> tuple[object, ...]:
@@ -44,10 +44,7 @@ def given_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 
 def read_times(path: Path) -> np.ndarray:
     """Times of a list, f8 (N,), seconds since 1970: one a line, in seconds, whole nanoseconds, or as KITTI writes them.
-
-    Raises:
-        FormatError: there is no such file, or a line is no time.
-    """
+    Raises FormatError where there is no such file, or a line is no time."""
     lines = given_text(path, _MAX_LIST_BYTES).splitlines()
     times = [_time(path, number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
     return np.array(times, "f8")
@@ -59,7 +56,8 @@ def times_of_files(
     """The time of each file.
 
     Times that are not between 1990 and 2100, such as those that count from the first sweep, are moved: the first one is
-    then `start`, or when the first file was last changed.
+    then `start`, or when the first file was last changed. Raises ConfigError where nothing gives the times, and
+    FormatError where the list has another number of times than there are files, or they do not increase, or jump.
 
     Args:
         listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or
@@ -69,10 +67,6 @@ def times_of_files(
     Returns:
         Times, f8 (file,), seconds since 1970, increasing; where they come from; what was added to what the list said,
         s; and what the user should know, one line each.
-
-    Raises:
-        ConfigError: nothing gives the times.
-        FormatError: the list has another number of times than there are files, or they do not increase, or jump.
     """
     folder = files[0].parent
     usual = (place / name for place in (folder, folder.parent) for name in ("timestamps.txt", "times.txt"))
@@ -119,11 +113,10 @@ def _time(path: Path, number: int, line: str) -> float:
     text = line.strip()
     if match := _DATE.match(text):
         try:
-            year, month, day, hour, minute, second = (int(each) for each in match.groups()[:6])
-            whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+            whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp()
         except ValueError as error:
             raise FormatError(f"{path}: line {number}: {error}") from error
-        return whole + float(match[7] or 0)
+        return whole + float(match[2] or 0)
     word = re.split(r"[\s,;]", text)[0]
     try:
         value = float(word)

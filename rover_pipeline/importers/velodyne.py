@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -19,24 +19,12 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.importers import velodyne_packets as wire
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING
-from rover_pipeline.importers.velodyne_packets import (
-    MODELS,
-    NAMES,
-    PACKET_BYTES,
-    TURN,
-    Model,
-    Returns,
-    calibrated_64,
-    decode,
-    find_model,
-    is_data,
-    sensor_times,
-)
 
 #: Packets that are decoded at once; the first ones give the model and the usual time between packets. Schedule.
 _PACKETS = 64
@@ -54,39 +42,32 @@ _VLAN = (0x8100, 0x88A8)
 #: Maximum length of a packet in a capture, and protocol of UDP. Layout.
 _MAX_PACKET = 1 << 18
 _UDP = 17
-#: Ports of other makers, for the message. Layout.
-_OTHERS = {6699: "RoboSense", 2368: "Hesai", 56301: "Livox", 7502: "Ouster"}
 
 
-class Sweep(NamedTuple):
-    """Attributes: ts: s, when its last packet came, the end of the sweep; valid: 1 = it is a whole revolution."""
-
-    ts: float
-    cloud: Cloud
-    valid: bool
-
-
-class SweepBuilder:
-    """Takes packets in order and gives sweeps.
+class PacketWriter(PointsWriter):
+    """Writes the sweeps of packets, which come in order, as the sensor `lidar`.
 
     A sweep ends where the azimuth passes zero. The first and the last one of a capture are not whole, and neither is
-    one in which packets are lost; they are given with `valid` = 0. A lidar that is set to measure a part of the circle
-    has the same gap in every sweep, which is no loss.
+    one in which packets are lost; they have `valid` = 0. A lidar that is set to measure a part of the circle has the
+    same gap in every sweep, which is no loss.
 
     Args:
-        model: the lidar; None = the one that the packets name. certain: it is that one whatever they name.
+        given: the lidar that the user names; None = the one that the packets name. main: it is that one whatever they
+            name.
 
     Attributes:
-        lost: number of packets that are missing.
+        model: name of the lidar; empty where no packet was decoded.
+        whole: sweeps that are whole revolutions; lost: number of packets that are missing.
     """
 
-    def __init__(self, model: Model | None = None, *, certain: bool = True) -> None:
-        self.model, self._otherwise = model if certain else None, model
-        self.lost = 0
+    def __init__(self, path: Path, source: str, given: wire.Model | None, *, main: bool) -> None:
+        super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
+        self._model, self._otherwise = given if main else None, given
+        self.whole = self.lost = 0
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
-        self._last_azimuth = -1.0
+        self._last_azimuth, self._came = -1.0, 0.0
         self._last_us: int | None = None
         self._usual_us = 0.0
         self._wraps = 0
@@ -95,34 +76,40 @@ class SweepBuilder:
         self._missing_us = 0.0
         self._sweeps = 0
 
-    def add(self, packet: np.ndarray, stamp: float) -> Iterator[Sweep]:
-        """Sweeps that became complete.
+    @property
+    def model(self) -> str:
+        return self._model.name if self._model else ""
 
-        Args:
-            packet: u1 (1206,); stamp: s, when it came.
-
-        Raises:
-            FormatError: the packets are of a lidar that is not known, or needs a calibration.
-        """
+    def add(self, packet: np.ndarray, stamp: float) -> None:
+        """Take a packet, u1 (1206,), that came at `stamp`, s. Raises FormatError where the packets are of a lidar that
+        is not known, or needs a calibration."""
         self._packets.append(packet)
         self._stamps.append(stamp)
         if len(self._packets) >= _PACKETS:
-            yield from self._decode()
+            self._decode()
 
-    def finish(self) -> Iterator[Sweep]:
-        """The sweeps that are left when there are no more packets."""
+    def close(self) -> None:
+        """Make the sensor complete, if there was a sweep."""
         if self._packets:
-            yield from self._decode()
+            self._decode()
         if self._parts:
-            yield self._sweep(whole=self._last_azimuth > TURN * (1 - TUNING.max_odd))
+            self._end_sweep(whole=self._last_azimuth > wire.TURN * (1 - TUNING.max_odd))
+        if self.count:
+            super().close()
 
-    def _decode(self) -> Iterator[Sweep]:
-        packets = np.stack(self._packets)
-        stamps = np.array(self._stamps)
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, one line each."""
+        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
+        lost = f"{self.lost} packets are missing: sweeps that lack more than 1 % are not valid"
+        return [late] * bool(self.late) + [lost] * bool(self.lost)
+
+    def _decode(self) -> None:
+        packets, stamps = np.stack(self._packets), self._stamps
         self._packets, self._stamps = [], []
-        model = self.model = self.model or _model_named(packets, self._otherwise)
-        clock = self._unwrapped(sensor_times(packets))
-        found = decode(packets, model)
+        self._model = self._model or _model_named(packets, self._otherwise)
+        clock = self._unwrapped(wire.sensor_times(packets))
+        found = wire.decode(packets, self._model)
         steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
         if not self._usual_us and len(steps) > 2:
             self._usual_us = float(np.median(steps[1:]))
@@ -132,42 +119,39 @@ class SweepBuilder:
             part = slice(begins[i], begins[i + 1])
             if self._usual_us and round(steps[i] / self._usual_us) > 1:
                 self._note_gap(float(steps[i]), found.azimuth[part])
-            yield from self._split(found, part, float(clock[i]), float(stamps[i]))
+            self._split(found, part, float(clock[i]), stamps[i])
 
-    def _split(self, found: Returns, part: slice, clock: float, stamp: float) -> Iterator[Sweep]:
+    def _split(self, found: wire.Returns, part: slice, clock: float, stamp: float) -> None:
         """Add the returns of a packet, and cut where the azimuth passes zero."""
         azimuth = found.azimuth[part]
         if not len(azimuth):
             return
         before = np.concatenate([[self._last_azimuth if self._last_azimuth >= 0 else azimuth[0]], azimuth[:-1]])
         # Returns of one block differ by the lasers' delays only, so a large step backwards is a new revolution.
-        cuts = np.flatnonzero(before - azimuth > TURN // 2)
+        cuts = np.flatnonzero(before - azimuth > wire.TURN // 2)
         self._last_azimuth = float(azimuth[-1])
         times = clock + found.time[part]
         end = float(times.max())
         columns = (found.xyz[part], found.intensity[part], found.ring[part], times, azimuth)
-        for piece in np.split(np.arange(len(azimuth)), cuts[:1]):
-            if len(piece) and len(cuts) and piece[0] == cuts[0]:
-                if self._parts:
-                    yield self._sweep(whole=True)
-                self._parts = []
+        for number, piece in enumerate(np.split(np.arange(len(azimuth)), cuts[:1])):
+            if number and self._parts:
+                self._end_sweep(whole=True)
             if len(piece):
                 # When the packet came, less the time from the last return of the piece to the packet's end.
-                came = stamp - (end - float(times[piece].max())) / 1e6
-                self._parts.append((*(each[piece] for each in columns), np.array([came])))
+                self._came = stamp - (end - float(times[piece].max())) / 1e6
+                self._parts.append(tuple(each[piece] for each in columns))
 
-    def _sweep(self, whole: bool) -> Sweep:
-        xyz, intensity, ring, times, azimuth, came = (
-            np.concatenate([part[i] for part in self._parts]) for i in range(len(self._parts[0]))
-        )
-        began = self._sweeps > 0 or azimuth.min() < TURN * TUNING.max_odd
+    def _end_sweep(self, whole: bool) -> None:
+        xyz, intensity, ring, times, azimuth = map(np.concatenate, zip(*self._parts, strict=True))
+        began = self._sweeps > 0 or azimuth.min() < wire.TURN * TUNING.max_odd
         duration = max(float(times.max() - times.min()), 1.0)
         valid = whole and began and self._missing_us <= TUNING.max_odd * duration
         self._parts, self._missing_us = [], 0.0
         self._old_gaps, self._gaps = self._gaps, set()
         self._sweeps += 1
-        cloud = Cloud(xyz, intensity.astype("f4"), ring, (times - times.max()) / 1e6)
-        return Sweep(float(came[-1]), cloud, valid)
+        before = self.count
+        self.put(self._came, Cloud(xyz, intensity.astype("f4"), ring, (times - times.max()) / 1e6), valid=valid)
+        self.whole += valid * (self.count - before)
 
     def _note_gap(self, step: float, azimuth: np.ndarray) -> None:
         """Count packets that are missing, unless the sweep before had the same gap, whose end is in steps of 10 deg."""
@@ -186,16 +170,16 @@ class SweepBuilder:
         return np.asarray(clock)
 
 
-def _model_named(packets: np.ndarray, otherwise: Model | None) -> Model:
-    product = find_model(packets)
+def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Model:
+    product = wire.find_model(packets)
     if not product and otherwise is not None:
         return otherwise
     if product == 0:
         raise FormatError("packets of an HDL-64E, whose lasers differ from device to device: give --calibration FILE")
     if product is None:
-        known = ", ".join(f"{number:#x} {model.name}" for number, model in MODELS.items())
+        known = ", ".join(f"{number:#x} {model.name}" for number, model in wire.MODELS.items())
         raise FormatError(f"packets of the unknown product {packets[0, 1205]:#x} (known: {known}); --model names it")
-    return MODELS[product]
+    return wire.MODELS[product]
 
 
 class Datagram(NamedTuple):
@@ -206,28 +190,21 @@ class Datagram(NamedTuple):
     data: np.ndarray
 
 
-def model_of(name: str | None, calibration: Path | None) -> Model | None:
-    """The lidar that the options name; None if they do not.
-
-    Raises:
-        ConfigError: the name is not known, or the options contradict one another.
-    """
+def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
+    """The lidar that the options name; None if they do not. Raises ConfigError where the name is not known, or the
+    options contradict one another."""
     if calibration is not None:
         if name not in (None, "hdl64e"):
             raise ConfigError(f"--calibration is of an HDL-64E, --model is {name}; give only one of them")
-        return calibrated_64(calibration)
+        return wire.calibrated_64(calibration)
     if name == "hdl64e":
         raise ConfigError("--model hdl64e: its lasers differ from device to device: give --calibration FILE too")
-    return MODELS[NAMES[name]] if name else None
+    return wire.MODELS[wire.NAMES[name]] if name else None
 
 
 @dataclass
 class _Lidar:
-    """A lidar of a capture.
-
-    Attributes:
-        failed: why one that is not the first cannot be imported.
-    """
+    """A lidar of a capture. `failed` says why one that is not the first cannot be imported."""
 
     label: str
     sink: PacketWriter
@@ -273,19 +250,11 @@ def import_velodyne(
     partial: bool = False,
     say: Callable[[str], object] = say,
 ) -> int | dict[str, int]:
-    """Write the trace `out` from a capture. The lidar whose packet comes first is `lidar`, others are called after
-    what differs in their addresses.
+    """Write the trace `out` from a capture; return the number of sweeps, or that of each lidar if there are several.
 
-    Args:
-        model, calibration: of that lidar, see `model_of`; None = as its packets say. Of others it is the one whose
-            packets name none.
-        partial: use the packets before the place where the capture is cut off.
-
-    Returns:
-        The number of sweeps, or that of each lidar where there are several.
-
-    Raises:
-        FormatError: the file is no capture, is cut off, or holds no packets of a lidar that is known.
+    The arguments are those of the command, as `table.py` describes them. The lidar whose packet comes first is `lidar`;
+    others are called after what differs in their addresses, and are of `model` where their packets name none. Raises
+    FormatError where the file is no capture, is cut off, or holds no packets of a lidar that is known.
     """
     given = model_of(model, calibration)
     lidars: dict[tuple[bytes, int], _Lidar] = {}
@@ -296,7 +265,7 @@ def import_velodyne(
         with progress("import velodyne", size, "B") as advance:
             done = 0
             for datagram in datagrams(file, capture, size, partial, say):
-                if not is_data(datagram.data):
+                if not wire.is_data(datagram.data):
                     others[len(datagram.data)] += 1
                     continue
                 lidar = lidars.get(datagram.source)
@@ -317,8 +286,8 @@ def import_velodyne(
         if not lidars:
             sizes = ", ".join(f"{count} of {length} bytes" for length, count in others.most_common(5)) or "none"
             raise FormatError(
-                f"{capture}: holds no data packets of a Velodyne lidar ({PACKET_BYTES} bytes); its datagrams: {sizes}. "
-                "Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
+                f"{capture}: holds no data packets of a Velodyne lidar ({wire.PACKET_BYTES} bytes); its datagrams: "
+                f"{sizes}. Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
             )
         for lidar in lidars.values():
             if not lidar.failed:
@@ -338,58 +307,11 @@ def import_velodyne(
     return counts if len(counts) > 1 else counts["lidar"]
 
 
-class PacketWriter(PointsWriter):
-    """Writes the sweeps of packets as the sensor `lidar`.
-
-    Args:
-        model: the lidar that the user names; main: whether it is that one, whatever the packets say.
-
-    Attributes:
-        whole: sweeps that are whole revolutions.
-    """
-
-    def __init__(self, path: Path, source: str, model: Model | None, *, main: bool) -> None:
-        super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
-        self._builder = SweepBuilder(model, certain=main)
-        self.whole = 0
-
-    @property
-    def model(self) -> str:
-        """The name of the lidar; empty where no packet was decoded."""
-        return self._builder.model.name if self._builder.model else ""
-
-    def add(self, packet: np.ndarray, stamp: float) -> None:
-        """Take a packet. See `SweepBuilder.add`."""
-        self._take(self._builder.add(packet, stamp))
-
-    def close(self) -> None:
-        """Make the sensor complete, if there was a sweep."""
-        self._take(self._builder.finish())
-        if self.count:
-            super().close()
-
-    def _take(self, sweeps: Iterable[Sweep]) -> None:
-        for each in sweeps:
-            before = self.count
-            self.put(each.ts, each.cloud, valid=each.valid)
-            self.whole += each.valid * (self.count - before)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was left out, one line each."""
-        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
-        lost = f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid"
-        return [late] * bool(self.late) + [lost] * bool(self._builder.lost)
-
-
 def datagrams(
     file: IO[bytes], path: Path, size: int, partial: bool, say: Callable[[str], object]
 ) -> Iterator[Datagram]:
-    """The UDP datagrams of a capture, in order. Fragments of larger ones are left out.
-
-    Raises:
-        FormatError: the file is no capture, or is cut off and `partial` is off.
-    """
+    """The UDP datagrams of a capture, in order. Fragments of larger ones are left out. Raises FormatError where the
+    file is no capture, or is cut off and `partial` is off."""
     header = file.read(24)
     if header[:4] == _NEXT_GENERATION:
         raise FormatError(f"{path}: is a pcapng; `editcap -F pcap IN OUT` makes a pcap of it")

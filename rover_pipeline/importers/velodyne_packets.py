@@ -106,11 +106,8 @@ MODELS: Mapping[int, Model] = {
 
 
 def calibrated_64(path: Path) -> Model:
-    """An HDL-64E with the calibration of its own, a `db.xml` of Velodyne or a YAML file of the ROS driver.
-
-    Raises:
-        FormatError: the file has no corrections of 64 lasers.
-    """
+    """An HDL-64E with the calibration of its own, a `db.xml` of Velodyne or a YAML file of the ROS driver. Raises
+    FormatError where the file has no corrections of 64 lasers."""
     try:
         lasers, resolution = _from_xml(path) if path.suffix.lower() == ".xml" else _from_yaml(path)
         table = np.array([[float(laser[key]) for key in _KEYS] for laser in lasers])

@@ -47,11 +47,8 @@ class Alignment(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """Root mean square errors of the motion between two poses.
-
-    Attributes:
-        pairs: number of pairs of poses; translation_m, rotation_deg: their errors.
-    """
+    """Root mean square errors of the motion between two poses: `translation_m` and `rotation_deg`, over so many
+    `pairs`."""
 
     pairs: int
     translation_m: float
@@ -102,11 +99,8 @@ def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
 
 
 def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Whether instants lie on one of the times `ts`, or between two with at most `RELATIVE_S` between them.
-
-    Args:
-        ts: f8 (M,), s, increasing; times: f8 (N,), s.
-    """
+    """Whether instants `times`, f8 (N,), s, lie on one of the times `ts`, f8 (M,), s, increasing, or between two with
+    at most `RELATIVE_S` between them."""
     if not len(ts):
         return np.zeros(len(times), bool)
     right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
@@ -145,13 +139,9 @@ def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
 
 
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best.
-
-    So a jump of one of them turns nothing. Motions are those over a quarter of the time.
-
-    Args:
-        ts: f8 (N,), s, increasing; pos, wanted: f8 (N, 3), m.
-    """
+    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best, so
+    that a jump of one of them turns nothing. Motions are those over a quarter of the time `ts`, f8 (N,), s, increasing,
+    of positions `pos` and `wanted`, f8 (N, 3), m."""
     first, last = pairs_apart(ts, (ts[-1] - ts[0]) / 4)
     moved, truly = pos[last] - pos[first], wanted[last] - wanted[first]
     apart = np.abs(np.linalg.norm(moved, axis=1) - np.linalg.norm(truly, axis=1))
@@ -160,13 +150,9 @@ def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
-    """Length of the path from the first of some positions to each, f8 (N,), m.
-
-    It is summed over vertices with 0.3 s between them: steps between all poses would count the noise of each as way.
-
-    Args:
-        ts: f8 (N,), s, increasing; pos: f8 (N, 3), m.
-    """
+    """Length of the path from the first of some positions `pos`, f8 (N, 3), m, at increasing times `ts`, f8 (N,), s, to
+    each, f8 (N,), m. It is summed over vertices with 0.3 s between them: steps between all poses would count the noise
+    of each as way."""
     if not len(ts):
         return np.zeros(0)
     _, first = np.unique(np.floor((ts - ts[0]) / TUNING.vertex_s).astype(int), return_index=True)
@@ -185,11 +171,8 @@ def errors(poses: Poses, wanted: Poses) -> Errors:
 
 
 def relative_by_way(ts: np.ndarray, poses: Poses, wanted: Poses) -> dict[float, Relative]:
-    """Errors of the motion over several lengths of path, m, as far as the path has them.
-
-    Args:
-        ts: f8 (N,), s, increasing; poses, wanted: f8, at these instants.
-    """
+    """Errors of the motion over several lengths of path, m, as far as the path has them. Poses and those wanted, both
+    f8, are at instants `ts`, f8 (N,), s, increasing."""
     lengths = way(ts, wanted.pos)
     found = {metres: _relative(poses, wanted, pairs_apart(lengths, metres)) for metres in WAYS_M}
     return {metres: each for metres, each in found.items() if each}

@@ -28,17 +28,8 @@ from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.validation.accuracy import (
-    MIN_ALIGNED,
-    Accuracy,
-    Relative,
-    compare,
-    covered,
-    east_north_up,
-    heading,
-    positions_at,
-    rotations_at,
-)
+from rover_pipeline.validation import accuracy as measures
+from rover_pipeline.validation.accuracy import Accuracy, Relative
 from rover_pipeline.validation.contradiction import Contradiction, contradictions
 from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_poses, section, sensor_mount, whole_sensor
 from rover_pipeline.validation.tuning import TUNING
@@ -129,11 +120,8 @@ class Comparison(NamedTuple):
 
 
 def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
-    """All trajectories of a trace beside what there is to compare them with.
-
-    Raises:
-        FormatError: there is nothing to compare with, or nothing to compare.
-    """
+    """All trajectories of a trace beside what there is to compare them with. Raises FormatError where there is nothing
+    to compare with, or nothing to compare."""
     given, compared = list(references(trace, against)), False
     names = trajectories(trace)
     for name in names:
@@ -189,10 +177,10 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
-    if given.places and both.sum() >= MIN_ALIGNED:  # the receiver is taken to turn as the trajectory does
+    if given.places and both.sum() >= measures.MIN_ALIGNED:  # the receiver is taken to turn as the trajectory does
         arm = np.zeros(3) if mount is None else -matmul(mount.rotation.T, mount.translation)
         carried = found.poses.pos + matmul(found.poses.rot, arm)
-        rot = matmul(heading(found.ts[both], carried[both], wanted.pos[both]), found.poses.rot)
+        rot = matmul(measures.heading(found.ts[both], carried[both], wanted.pos[both]), found.poses.rot)
         wanted = Poses(rot, wanted.pos - matmul(rot, arm))
     return found, wanted, known
 
@@ -209,7 +197,7 @@ def _comparison(
     cov = cov if cov is not None and len(cov) == len(found.ts) else None
     both = found.valid & known
     total = _of_both(cov, both, given, found, wanted, mount)
-    accuracy = compare(found.ts, found.poses, found.valid, wanted, known, total, given.places)
+    accuracy = measures.compare(found.ts, found.poses, found.valid, wanted, known, total, given.places)
     if accuracy.ate_m is None:
         why = (
             f"{trace / name}: {accuracy.compared} of {accuracy.valid} valid poses, from {found.ts[0]:.3f} to "
@@ -262,11 +250,11 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
         ts, times = given.ts, given.ts[index] + delay
     else:
         times = stamps + delay
-    known = covered(ts, times)
+    known = measures.covered(ts, times)
     rot, pos = np.full((len(times), 3, 3), np.nan), np.full((len(times), 3), np.nan)
     if known.any():
-        rot[known] = rotations_at(ts, given.poses.rot, times[known])
-        pos[known] = positions_at(ts, given.poses.pos, times[known])
+        rot[known] = measures.rotations_at(ts, given.poses.rot, times[known])
+        pos[known] = measures.positions_at(ts, given.poses.pos, times[known])
     if mount is not None and not given.places:
         pos, rot = pos + matmul(rot, mount.translation), matmul(rot, mount.rotation)
     return Poses(rot, pos), known
@@ -354,7 +342,7 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
             llh, ts = np.column_stack([read[name] for name in names]), read[TS]
             good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
             if good.any() or not folders:
-                poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, int(np.argmax(good))))
+                poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), measures.east_north_up(llh, int(np.argmax(good))))
                 yield Given(str(place), place.name, ts, ts, poses, read.get("cov"), places=True), good
 
 

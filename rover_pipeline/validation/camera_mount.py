@@ -38,11 +38,8 @@ _TRACKS, _TRACKED = 30, 0.15
 
 
 def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PICTURES) -> list[Pair]:
-    """Pictures of different places, each with the nearest sweep as the lidar would see it at that instant.
-
-    Raises:
-        RoverError: a sensor is damaged, or the camera has no intrinsics.
-    """
+    """Pictures of different places, each with the nearest sweep as the lidar would see it at that instant. Raises
+    RoverError where a sensor is damaged, or the camera has no intrinsics."""
     rig = Rig(trace)
     name = rig.main("lidar") or "lidar"
     options, lidar, metadata = clock_options(trace), Sensor(trace / name), read_text(trace / name / rig.sidecar(name))

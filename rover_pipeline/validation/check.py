@@ -15,7 +15,7 @@ from rover_pipeline.clocks.options import RawSensor
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError, describe, require_damage
-from rover_pipeline.format.attempt import PARTIAL, unfinished
+from rover_pipeline.format.attempt import unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.files import exists
@@ -27,8 +27,7 @@ from rover_pipeline.format.texts import parse_collection, read_json, read_text, 
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.options import DaskOptions
-from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
-from rover_pipeline.validation.origin import origin_problems, product_problems
+from rover_pipeline.validation import contents
 
 #: Problems of one kind of one channel that are reported. A file of zeros has as many as samples. Layout.
 _MAX_SHOWN = 100
@@ -56,32 +55,21 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
     if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
     else:
-        yield from _unreadable(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
-    yield from _unreadable(lambda: read_memory(path))
+        yield from _with_error(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
+    yield from _with_error(lambda: read_memory(path))
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"
     for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
-    folders = _folders(path)
-    older = {path / entry for entry in folders if os.path.isdir(path / entry / PARTIAL)}
-    for result in sorted({*unfinished(path), *older}):
+    for result in unfinished(path):
         yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
         yield from _with_error(_sensor_problems(trace, name, threads, decode))
-    for entry in folders:
+    for entry in _folders(path):
         if entry.startswith("_") and entry not in names:
-            yield from _with_error(product_problems(trace, entry))
-
-
-def _unreadable(read: Callable[[], object]) -> Iterator[str]:
-    """The error of reading a file, if there is one."""
-    try:
-        read()
-    except (RoverError, OSError) as error:
-        require_damage(error)
-        yield describe(error)
+            yield from _with_error(contents.product_problems(trace, entry))
 
 
 def _folders(path: Path) -> list[str]:
@@ -90,10 +78,14 @@ def _folders(path: Path) -> list[str]:
         return sorted(entry.name for entry in entries if not entry.is_file(follow_symlinks=False))
 
 
-def _with_error(found: Iterator[str]) -> Iterator[str]:
-    """Problems, and the error that ended the search for them, if one did: other sensors are checked all the same."""
+def _with_error(found: Iterator[str] | Callable[[], object]) -> Iterator[str]:
+    """Problems that are found, or none where a file is read, and the error that ended it, if one did: other sensors are
+    checked all the same."""
     try:
-        yield from found
+        if callable(found):
+            found()
+        else:
+            yield from found
     except (RoverError, OSError) as error:
         require_damage(error)
         yield describe(error)
@@ -125,19 +117,19 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
     yield from _with_error(_time_problems(sensor, count, _has_own_clock(trace.path)))
-    yield from _unreadable(
+    yield from _with_error(
         lambda: sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     )
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
     sidecar = path / Rig(trace.path).sidecar(name)
     if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
-        yield from _unreadable(lambda: read_json(sidecar))
-    yield from channel_problems(sensor)
-    yield from content_problems(trace, sensor)
+        yield from _with_error(lambda: read_json(sidecar))
+    yield from contents.channel_problems(sensor)
+    yield from contents.content_problems(trace, sensor)
     if decode is None or decode(f"{name}/xyz"):
-        yield from point_problems(sensor)
-    yield from origin_problems(trace, sensor)
+        yield from contents.point_problems(sensor)
+    yield from contents.origin_problems(trace, sensor)
 
 
 def _has_own_clock(trace: Path) -> bool:

@@ -60,11 +60,7 @@ class Shown(NamedTuple):
 def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     """What a recording shows of each sensor of which it has the results that are needed.
 
-    Args:
-        cores: sensors that are estimated at once.
-
-    Raises:
-        FormatError: a result is damaged, or `_odom` has no valid pose.
+    `cores` of them are estimated at once. Raises FormatError where a result is damaged, or `_odom` has no valid pose.
     """
     if not (trace / "_odom" / META).is_file():
         yield from shown_beside_imu(trace, brief=True)
@@ -78,14 +74,9 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
 
 
 def shown_beside_imu(trace: Path, *, brief: bool = False) -> Iterator[Shown]:
-    """What a recording without a lidar shows of each radar beside its IMU; a quarter of its length of work.
-
-    Args:
-        brief: seconds of work, which show whether a mount is wrong; see `inertial_mount.calibrate`.
-
-    Raises:
-        FormatError: a result is damaged.
-    """
+    """What a recording without a lidar shows of each radar beside its IMU, in a quarter of its length of work; `brief`:
+    in seconds, which show whether a mount is wrong (`inertial_mount.calibrate`). Raises FormatError where a result is
+    damaged."""
     if (trace / "_radar_odom" / META).is_file():
         yield from filter(None, (_beside_imu(trace, radar, brief) for radar in Rig(trace).of("radar")))
 

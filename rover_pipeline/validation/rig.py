@@ -82,11 +82,8 @@ def times_options(trace: Path) -> TimesSection:
 
 
 def camera_lens(trace: Path, camera: str = "camera") -> Lens:
-    """Intrinsics of the recorded pictures of a camera, from its sidecar, such as `camera/camera.json`.
-
-    Raises:
-        FormatError: there is none, or it is not the camera's.
-    """
+    """Intrinsics of the recorded pictures of a camera, from its sidecar, such as `camera/camera.json`. Raises
+    FormatError where there is none, or it is not the camera's."""
     sidecar = trace / camera / Rig(trace).sidecar(camera)
     height, width = Trace(trace).source(camera, "video.avi").specs["video.avi"].shape[:2]
     chosen = (made_with(trace, each).get("lens") for each in (f"_{camera}_depth", f"_{camera}_frames"))
@@ -134,14 +131,8 @@ def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:
 
 
 def read_trajectory(trace: Path, max_gap: float = np.inf) -> Trajectory:
-    """The lidar's motion at times without the jitter of their arrival, as `_odom` was made with.
-
-    Args:
-        max_gap: seconds; the motion is not known between states with a longer time between them.
-
-    Raises:
-        FormatError: no pose is valid.
-    """
+    """The lidar's motion at times without the jitter of their arrival, as `_odom` was made with. It is not known
+    between states with more than `max_gap` seconds between them. Raises FormatError where no pose is valid."""
     odometry = whole_sensor(trace / "_odom", *State._fields)
     trajectory = Trajectory.of(odometry, odometry_clock(odometry, times_options(trace)), max_gap=max_gap)
     if not trajectory.valid.any():

@@ -132,7 +132,8 @@ def _is_as_it_was(capture: Path, name: str, state: object) -> bool:
 
 def _is_velodyne(capture: Path) -> bool:
     """Whether one of the first packets of a `.pcap` is of a Velodyne."""
-    datagrams, is_data = (load(f"rover_pipeline.importers.velodyne:{name}") for name in ("datagrams", "is_data"))
+    names = ("velodyne:datagrams", "velodyne_packets:is_data")
+    datagrams, is_data = (load(f"rover_pipeline.importers.{name}") for name in names)
     with opened_regular(capture) as descriptor, open(descriptor, "rb", closefd=False) as file:
         found = datagrams(file, capture, os.fstat(descriptor).st_size, True, lambda text: None)
         return any(is_data(each.data) for each in islice(found, _PACKETS))

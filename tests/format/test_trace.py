@@ -169,8 +169,8 @@ def test_a_linked_trace_holds_raw_sensors_and_files_of_others_but_not_our_result
 
 def test_scratch_files_of_a_killed_run_are_not_linked(tmp_path: Path) -> None:
     source = small_trace(tmp_path / "t", 2)
-    (source / "_lidar_image" / ".partial").mkdir(parents=True)
-    (source / "_lidar_image" / ".lock").touch()
+    (source / ".partial" / f"_lidar_image.1-{'0' * 16}").mkdir(parents=True)
+    (source / ".partial" / "_lidar_image.lock").touch()
     (source / "_radar_range_doppler").mkdir()
     link_trace(source, tmp_path / "out")
     assert sorted(os.listdir(tmp_path / "out")) == [CONFIG, "lidar", "radar"]

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.format.provenance import is_source, read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.reference import REFERENCE, write_reference
-from rover_pipeline.importers.ros.poses import ReferenceSink
+from rover_pipeline.importers.ros.sinks import ReferenceSink
 from tests.conftest import CHECKOUT
 
 START = 1.7e9

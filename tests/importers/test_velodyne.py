@@ -13,9 +13,10 @@ from scipy.spatial import cKDTree
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.messages import Decoder, known_type
+from rover_pipeline.importers.ros.messages import decode as decode_message
+from rover_pipeline.importers.ros.messages import known_type
 from rover_pipeline.importers.ros.record import import_ros
-from rover_pipeline.importers.velodyne import SweepBuilder, import_velodyne, model_of
+from rover_pipeline.importers.velodyne import PacketWriter, import_velodyne, model_of
 from rover_pipeline.importers.velodyne_packets import MODELS, Returns, decode, find_model
 from rover_pipeline.validation.check import problems
 
@@ -79,10 +80,10 @@ def test_a_decoded_sweep_equals_the_cloud_of_another_decoder(captures: Path, tmp
 
 def _packets_of(folder: Path) -> np.ndarray:
     """The packets of a bag, u1 (packet, 1206)."""
-    decoder, found = Decoder("cdr"), []
+    kind, found = "velodyne_msgs/VelodyneScan", []
     for message in Recording([folder], False).messages():
-        if known_type(message.type) == "velodyne_msgs/VelodyneScan":
-            found += [each["data"] for each in decoder.decode("velodyne_msgs/VelodyneScan", message.data)["packets"]]
+        if known_type(message.type) == kind:
+            found += [each["data"] for each in decode_message(kind, "cdr", message.data)["packets"]]
     return np.stack(found)
 
 
@@ -155,7 +156,7 @@ def test_an_hdl_64e_needs_its_calibration_and_its_far_points_have_all_correction
     azimuths = [9000 + 17 * (i // 2) for i in range(12)]
     packet = _packet(0, azimuths, distance, lower=True)
     with pytest.raises(FormatError, match="HDL-64E, whose lasers differ from device to device: give --calibration"):
-        _finished(packet)
+        _written(tmp_path / "lidar", [(packet, 0.0)])
     model = model_of(None, _calibration(tmp_path / "64.yaml"))
     assert model is not None
     found = decode(packet[None], model)
@@ -167,29 +168,29 @@ def test_an_hdl_64e_needs_its_calibration_and_its_far_points_have_all_correction
     assert found.xyz[0, 2] == pytest.approx(25.04 * np.sin(up) + 0.2 * np.cos(up), abs=1e-4)
 
 
-def _finished(packet: np.ndarray) -> list[object]:
-    builder = SweepBuilder()
-    list(builder.add(packet, 0.0))
-    return list(builder.finish())
+def _written(folder: Path, packets: list[tuple[np.ndarray, float]]) -> PacketWriter:
+    writer = PacketWriter(folder, "", None, main=True)
+    for packet, stamp in packets:
+        writer.add(packet, stamp)
+    writer.close()
+    return writer
 
 
-def test_sweeps_are_cut_ahead_and_one_with_lost_packets_is_not_valid() -> None:
+def test_sweeps_are_cut_ahead_and_one_with_lost_packets_is_not_valid(tmp_path: Path) -> None:
     distance = np.full((12, 32), 1000.0)
-    sweeps = []
-    builder = SweepBuilder()
-    for i in range(380):  # 4.8 degrees a packet
-        if 180 <= i < 185:
-            continue
+    packets = []
+    for i in (i for i in range(380) if not 180 <= i < 185):  # 4.8 degrees a packet
         clock = int(i * 1327.1)
         packet = _packet(0x22, [480 * i + 40 * k for k in range(12)], distance, clock=clock)
-        sweeps += list(builder.add(packet, 100 + clock / 1e6))
-    sweeps += list(builder.finish())
-    assert [sweep.valid for sweep in sweeps] == [True, True, False, True, True, False]
-    assert builder.lost == 5
-    whole = sweeps[1].cloud
-    assert whole.time is not None and len(whole.xyz) == 75 * 12 * 32
-    assert whole.time.max() == 0 and whole.time.min() == pytest.approx(-0.0995, abs=5e-4)
-    assert np.diff([sweep.ts for sweep in sweeps[:5]]) == pytest.approx(0.0995, abs=5e-4)
+        packets.append((packet, 100 + clock / 1e6))
+    writer = _written(tmp_path / "lidar", packets)
+    lidar = Sensor(tmp_path / "lidar")
+    assert lidar.valid(6).tolist() == [1, 1, 0, 1, 1, 0]
+    assert (writer.whole, writer.lost) == (4, 5)
+    assert lidar.channel("count").sample(1) == 75 * 12 * 32
+    time = lidar.channel("time").sample(1)
+    assert np.nanmax(time) == 0 and np.nanmin(time) == pytest.approx(-0.0995, abs=5e-4)
+    assert np.diff(lidar.times(6)[:5]) == pytest.approx(0.0995, abs=5e-4)
 
 
 def test_a_real_capture_gives_whole_revolutions_at_ten_hertz(captures: Path, tmp_path: Path) -> None:

@@ -207,7 +207,10 @@ RULES: dict[str, tuple[Callable[[Path], object], str]] = {
         put("_odom/pos", "f8", 0, 1.0, 3), "_map: was made from other bytes of _odom/pos",
     ),
     "sensors keep meta.json": (remove("_lidar_image/meta.json"), "_lidar_image: lost its meta.json"),
-    "nothing is unfinished": (lambda t: (t / "_map/.partial").mkdir(), "_map: is unfinished"),
+    "nothing is unfinished": (
+        lambda t: (t / ".partial" / f"_map.1-{'0' * 16}").mkdir(parents=True),
+        "_map: is unfinished",
+    ),
     "readable provenance": (
         lambda t: (t / "_map" / PROVENANCE).write_text('{"made_by": "rover_pipeline", "inputs": 3}'),
         "_map/provenance.json: is damaged",

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 import numpy as np
 
@@ -92,11 +92,8 @@ class Channel(ABC):
         return self.read(number, number + 1)[0]
 
     def read_whole(self, count: int | None = None) -> np.ndarray:
-        """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample.
-
-        Raises:
-            FormatError: as `read`; or they are more bytes than are read at once.
-        """
+        """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample. Raises
+        FormatError as `read`, and where they are more bytes than are read at once."""
         count = len(self) if count is None else count
         if count * self.spec.sample_bytes > MAX_WHOLE_BYTES:
             size = count * self.spec.sample_bytes
@@ -134,7 +131,7 @@ class Channel(ABC):
 
 
 class ChannelWriter(ABC):
-    """Appends samples to a new channel. `close`, or the end of a `with` block, writes them to the disk for good."""
+    """Appends samples to a new channel. `close` writes them to the disk for good."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         self.path = path
@@ -157,12 +154,6 @@ class ChannelWriter(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class EncodedWriter(ChannelWriter):

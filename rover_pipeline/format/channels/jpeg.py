@@ -43,10 +43,7 @@ def decode(data: bytes, shape: tuple[int, ...], factor: int = 1, colours: int = 
     """A JPEG file of the given (height, width, 3) as u1 RGB, or grey, `factor` times smaller: see `reduced`.
 
     Damage for which libjpeg only warns, and then decodes grey or shifted blocks, is an error here. Damage that keeps
-    the number of blocks cannot be detected.
-
-    Raises:
-        ValueError: the data are not a whole JPEG of that size.
+    the number of blocks cannot be detected. Raises ValueError where the data are not a whole JPEG of that size.
     """
     # The decoder would fill the missing part of a truncated picture with grey.
     if not data.startswith(b"\xff\xd8"):

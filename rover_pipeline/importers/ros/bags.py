@@ -62,11 +62,8 @@ class Recording:
         wanted: Collection[str] | None = None,
         advance: Callable[[int], object] = lambda size: None,
     ) -> Iterator[Message]:
-        """Messages of all files. See `BagFile.messages`.
-
-        Args:
-            advance: is called with the number of bytes that were read since its last call.
-        """
+        """Messages of all files. See `BagFile.messages`. `advance` is called with the number of bytes that were read
+        since its last call."""
         before = done = 0
         for file in self.files:
             for message in file.messages(heads, wanted):

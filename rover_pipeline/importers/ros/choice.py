@@ -1,17 +1,21 @@
-"""Which topic becomes which sensor of the trace, and what is left out, with the reason."""
+"""Which topic becomes which sensor of the trace, where that is mounted, and what is left out, with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, from_rig, in_rig
 from rover_pipeline.importers.ros.layouts import DOPPLER, find_field, time_fields
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
-from rover_pipeline.importers.ros.survey import ENCODINGS, TF, Topic, is_imu_packets
+from rover_pipeline.importers.ros.survey import ENCODINGS, TF, FrameTree, Topic, is_imu_packets
 from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.numerics.linear import matmul
 
 #: Role -> the types of messages that can play it.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -255,3 +259,45 @@ def _info_of(candidates: Sequence[Topic], camera: Topic) -> Topic | None:
     beside = [topic for topic in candidates if 0 < shared(topic) == len(topic.name.strip("/").split("/")) - 1]
     framed = [topic for topic in candidates if topic.frame and topic.frame == camera.frame]
     return max(beside or framed, key=lambda topic: (shared(topic), topic.name), default=None)
+
+
+# The mounts of the sensors that were chosen, from the coordinate frames of the bag.
+
+
+def mounts(frames: FrameTree, choice: Choice) -> tuple[dict[str, Any], list[str]]:
+    """The section `rig`: sensor -> its pose in the frame of the main lidar; and which `tf` does not connect to it."""
+    rig, notes = {}, []
+    lidar = choice.topics.get("lidar")
+    for sensor, topic in choice.topics.items():
+        if topic is lidar or lidar is None or choice.roles[sensor] == "reference" or not frames.parents:
+            continue
+        if {topic.type, lidar.type} <= {*PACKETS} and namespace(topic) != namespace(lidar):
+            if choice.roles[sensor] == "lidar":  # the frame that drivers name by default would be that of both
+                notes.append(f"{sensor}: packets name no coordinate frame: no extrinsics")
+            continue
+        pose = frames.between(lidar.frame, topic.frame)
+        if pose is None:
+            notes.append(f"{sensor}: tf does not connect {topic.frame!r} to the lidar's {lidar.frame!r}: no extrinsics")
+            continue
+        if choice.roles[sensor] == "camera" and _is_optical(topic.frame):
+            pose = matmul(pose, OPTICAL_FROM_CAMERA)
+        # Without the last digits, in which the results of two processors may differ. -0.0 becomes 0.0.
+        rig[sensor] = in_rig(np.round(pose, 9) + 0.0)
+    return rig, notes
+
+
+def with_imu(rig: dict[str, Any], choice: Choice, imu: str, mount: dict[str, Any]) -> None:
+    """Add the pose of the IMU of an Ouster to a section `rig` that has none, where that of its lidar is known. `mount`
+    is its pose in the frame of its own lidar, which is the one in its namespace."""
+    ours = [name for name, topic in choice.topics.items() if choice.roles[name] == "lidar" and topic.type in PACKETS]
+    beside = [name for name in ours if namespace(choice.topics[name]) == namespace(choice.topics[imu])]
+    lidar = next(iter(beside or (ours if len(ours) == 1 else [])), "")
+    if lidar == "lidar":
+        rig.setdefault(imu, mount)
+    elif lidar in rig and imu not in rig:
+        rig[imu] = in_rig(matmul(from_rig(rig[lidar]), from_rig(mount)))
+
+
+def _is_optical(frame: str) -> bool:
+    """Whether a frame of pictures is an optical one, as sensor_msgs/Image.msg demands, unless its name denies it."""
+    return "optical" in frame or not frame.endswith(("_link", "base"))

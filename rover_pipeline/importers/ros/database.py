@@ -22,11 +22,7 @@ _INSTRUCTIONS, _MIN_STEPS = 1000, 100_000
 
 
 class Database(BagFile):
-    """A `.db3` file.
-
-    Args:
-        compressed: each message is compressed by zstd (`compression_mode: message` of rosbag2).
-    """
+    """A `.db3` file. `compressed`: each message is compressed by zstd (`compression_mode: message` of rosbag2)."""
 
     def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
         super().__init__(path, partial)

@@ -84,15 +84,9 @@ class BagFile(ABC):
         return os.pread(self.scratch.fileno(), size, offset)
 
     def messages(self, heads: bool = False, wanted: Collection[str] | None = None) -> Iterator[Message]:
-        """Messages in the order of the file, which is the same each time.
-
-        Args:
-            heads: only the beginning of each message is wanted, and whole files are checked.
-            wanted: topics whose messages are needed; None = all. Others may be left out.
-
-        Raises:
-            FormatError: the file is damaged or not complete, unless `partial` lets that pass.
-        """
+        """Messages in the order of the file, which is the same each time; with `heads` only the beginning of each, and
+        whole files are checked; those of other topics than `wanted` may be left out (None = all are). Raises
+        FormatError where the file is damaged or not complete, unless `partial` lets that pass."""
         try:
             for message in self._messages(heads, wanted):
                 if wanted is None or message.topic in wanted:

@@ -47,11 +47,8 @@ def time_fields(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns(content: dict[str, Any]) -> np.ndarray:
-    """The points of a decoded PointCloud2 as a structured array (point,), a view of its data.
-
-    Raises:
-        ValueError: its sizes do not fit, or a field is outside of a point.
-    """
+    """The points of a decoded PointCloud2 as a structured array (point,), a view of its data. Raises ValueError where
+    its sizes do not fit, or a field is outside of a point."""
     step, width, height = content["point_step"], content["width"], content["height"]
     order = ">" if content["is_bigendian"] else "<"
     names, formats, offsets = [], [], []
@@ -105,11 +102,8 @@ class TimeUnit(NamedTuple):
     reference: str
 
     def offsets(self, points: np.ndarray | Mapping[str, np.ndarray], stamp: int) -> np.ndarray:
-        """Instants of points after the header's stamp, f8 s; after the last point where the clock is another one.
-
-        Args:
-            points: structured array (point,), or the columns of its fields; stamp: of the header, ns.
-        """
+        """Instants of points, a structured array (point,) or the columns of its fields, after the header's `stamp`, ns:
+        f8 s; after the last point where the clock is another one."""
         values = points[self.fields[0]]
         if not len(values):
             return np.zeros(0)

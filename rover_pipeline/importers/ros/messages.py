@@ -10,6 +10,7 @@ CDR (OMG DDS-RTPS, section 10) aligns each number to its size, and ends strings 
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
@@ -82,84 +83,75 @@ def has_header(type: str) -> bool:
     return "header" in DEFINITIONS.get(type, {})
 
 
-class Decoder:
-    """Decodes messages of one encoding.
+def decode(type: str, encoding: str, data: memoryview, upto: str = "") -> dict[str, Any]:
+    """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns.
 
     Args:
-        encoding: `ros1` or `cdr`.
+        type: a key of `DEFINITIONS`; encoding: `ros1` or `cdr`.
+        upto: the last field that is wanted; `data` then needs to hold no more than these. Empty: all.
+
+    Raises:
+        ValueError: the message ends too early or too late, or is no message of this type.
     """
+    order, padding = "<", 0
+    if encoding == "cdr":
+        kind = bytes(data[:2])
+        if kind not in (_CDR_BIG, _CDR_LITTLE):
+            raise ValueError(f"begins with {kind.hex()}, which is no plain CDR")
+        order, data, padding = "<" if kind == _CDR_LITTLE else ">", data[4:], 3
+    cursor = _Cursor(data, order, encoding == "cdr")
+    try:
+        content = _record(type, cursor, upto)
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"ends at byte {len(data)}, within a field") from error
+    if not upto and not cursor.position <= len(data) <= cursor.position + padding:
+        raise ValueError(f"has {len(data)} bytes where a {type} has {cursor.position}")
+    return content
 
-    def __init__(self, encoding: str) -> None:
-        self.cdr = encoding == "cdr"
-        self._plans: dict[str, list[tuple[str, str, str, int]]] = {}
 
-    def decode(self, type: str, data: memoryview, upto: str = "") -> dict[str, Any]:
-        """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns.
+def _record(type: str, cursor: _Cursor, upto: str = "") -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if type == "Header" and not cursor.aligned:
+        cursor.number("I", 4)  # seq
+    for name, base, repeat, count in _plan(type):
+        if repeat == "[]":
+            count = cursor.number("I", 4)
+        if repeat and base in _NUMBERS:
+            content[name] = cursor.array(base, count)
+        elif repeat and (fields := _numbers(base)):
+            content[name] = cursor.table(fields, count)
+        elif repeat:
+            cursor.require(count)  # each takes at least one byte
+            content[name] = [_record(base, cursor) for _ in range(count)]
+        elif base in _NUMBERS:
+            content[name] = cursor.number(*_NUMBERS[base])
+        elif base == "string":
+            content[name] = cursor.string()
+        elif base == "time":
+            content[name] = cursor.time()
+        else:
+            content[name] = _record(base, cursor)
+        if name == upto:
+            break
+    return content
 
-        Args:
-            type: a key of `DEFINITIONS`.
-            upto: the last field that is wanted; `data` then needs to hold no more than these. Empty: all.
 
-        Raises:
-            ValueError: the message ends too early or too late, or is no message of this type.
-        """
-        order, position = "<", 0
-        if self.cdr:
-            kind = bytes(data[:2])
-            if kind not in (_CDR_BIG, _CDR_LITTLE):
-                raise ValueError(f"begins with {kind.hex()}, which is no plain CDR")
-            order, data = "<" if kind == _CDR_LITTLE else ">", data[4:]
-        cursor = _Cursor(data, order, self.cdr)
-        try:
-            content = self._record(type, cursor, upto)
-        except (struct.error, IndexError) as error:
-            raise ValueError(f"ends at byte {len(data)}, within a field") from error
-        position = cursor.position
-        padding = 3 if self.cdr else 0
-        if not upto and not position <= len(data) <= position + padding:
-            raise ValueError(f"has {len(data)} bytes where a {type} has {position}")
-        return content
+@functools.cache
+def _numbers(type: str) -> list[tuple[str, str]]:
+    """Names and kinds of the fields of a type of plain numbers, the largest first; else empty."""
+    fields = [(name, base) for name, base, repeat, _ in _plan(type) if base in _NUMBERS and not repeat]
+    is_plain = len(fields) == len(_plan(type))
+    return fields if is_plain and _NUMBERS[fields[0][1]][1] == max(_NUMBERS[base][1] for _, base in fields) else []
 
-    def _record(self, type: str, cursor: _Cursor, upto: str = "") -> dict[str, Any]:
-        content: dict[str, Any] = {}
-        if type == "Header" and not self.cdr:
-            cursor.number("I", 4)  # seq
-        for name, base, repeat, count in self._plan(type):
-            if repeat == "[]":
-                count = cursor.number("I", 4)
-            if repeat and base in _NUMBERS:
-                content[name] = cursor.array(base, count)
-            elif repeat and (fields := self._numbers(base)):
-                content[name] = cursor.table(fields, count)
-            elif repeat:
-                cursor.require(count)  # each takes at least one byte
-                content[name] = [self._record(base, cursor) for _ in range(count)]
-            elif base in _NUMBERS:
-                content[name] = cursor.number(*_NUMBERS[base])
-            elif base == "string":
-                content[name] = cursor.string()
-            elif base == "time":
-                content[name] = cursor.time()
-            else:
-                content[name] = self._record(base, cursor)
-            if name == upto:
-                break
-        return content
 
-    def _numbers(self, type: str) -> list[tuple[str, str]]:
-        """Names and kinds of the fields of a type of plain numbers, the largest first; else empty."""
-        fields = [(name, base) for name, base, repeat, _ in self._plan(type) if base in _NUMBERS and not repeat]
-        is_plain = len(fields) == len(self._plan(type))
-        return fields if is_plain and _NUMBERS[fields[0][1]][1] == max(_NUMBERS[base][1] for _, base in fields) else []
-
-    def _plan(self, type: str) -> list[tuple[str, str, str, int]]:
-        if type not in self._plans:
-            plan = []
-            for name, kind in DEFINITIONS[type].items():
-                base, _, count = kind.removesuffix("[]").partition("*")
-                plan.append((name, base, "[]" if kind.endswith("[]") else "*" if count else "", int(count or 0)))
-            self._plans[type] = plan
-        return self._plans[type]
+@functools.cache
+def _plan(type: str) -> list[tuple[str, str, str, int]]:
+    """Name, kind, `*` or `[]` of an array, and fixed number of its values, of each field of a type."""
+    plan = []
+    for name, kind in DEFINITIONS[type].items():
+        base, _, count = kind.removesuffix("[]").partition("*")
+        plan.append((name, base, "[]" if kind.endswith("[]") else "*" if count else "", int(count or 0)))
+    return plan
 
 
 #: Kind -> its letter in `struct` and its size. Layout.

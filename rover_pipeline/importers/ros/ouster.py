@@ -16,14 +16,8 @@ from rover_pipeline.lidar.captures import PacketDecoder
 
 
 class OusterSink(Sink):
-    """Packets with points. A sweep has the time at which its last packet was recorded.
-
-    Args:
-        metadata: content of the sensor's `.json`; source: the topic, for messages.
-
-    Raises:
-        ValueError: it is no metadata of a sensor.
-    """
+    """Packets with points. A sweep has the time at which its last packet was recorded. `source` is the topic, for
+    messages. Raises ValueError where `metadata`, the content of the sensor's `.json`, is none of a sensor."""
 
     def __init__(self, folder: Path, metadata: str, source: str) -> None:
         super().__init__(folder)
@@ -73,14 +67,8 @@ class OusterImuSink(Sink):
 
 
 def sink_of(folder: Path, role: str, given: Path | None, text: str, source: str) -> Sink:
-    """The sink of packets.
-
-    Args:
-        role: `lidar` or `imu`; given: the sensor's `.json`; text: its content, where it is not given.
-
-    Raises:
-        FormatError: it is no metadata of a sensor.
-    """
+    """The sink of packets for the role `lidar` or `imu`, by the sensor's `.json`, or by its content `text` where that
+    is not given. Raises FormatError where it is no metadata of a sensor."""
     if given is not None:
         require_sidecar(given)
         text = read_text(given)

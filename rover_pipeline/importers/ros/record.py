@@ -20,11 +20,10 @@ from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.importers.ahead import ahead
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, namespace
+from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of, mounts, namespace, with_imu
 from rover_pipeline.importers.ros.files import Message
-from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
-from rover_pipeline.importers.ros.poses import ReferenceSink, mounts, with_imu
-from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, Sink, lens_of
+from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, decode
+from rover_pipeline.importers.ros.sinks import CameraSink, GnssSink, ImuSink, RadarSink, ReferenceSink, Sink, lens_of
 from rover_pipeline.importers.ros.survey import Stamps, Survey, Topic, choose_stamps, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.table import say
@@ -46,18 +45,14 @@ _Item = tuple["_Stream", int, memoryview]
 
 @dataclass
 class _Stream:
-    """One topic on its way into a sensor: messages go to the sink in the order of their times.
-
-    Attributes:
-        failed: why a sensor that is not the main one of its role cannot be made: it is left out.
-    """
+    """One topic on its way into a sensor: messages go to the sink in the order of their times. `failed` says why a
+    sensor that is not the main one of its role cannot be made: it is left out."""
 
     sensor: str
     role: str
     topic: Topic
     stamps: Stamps
     sink: Sink
-    decoder: Decoder
     number: int = 0
     next: int = 0
     waiting: dict[int, bytes | memoryview] = field(default_factory=dict)
@@ -98,7 +93,7 @@ class _Stream:
 
 def _prepared(item: _Item) -> Any:
     stream, number, data = item
-    return stream.sink.prepare(stream.decoder.decode(stream.topic.type, data), number)
+    return stream.sink.prepare(decode(stream.topic.type, stream.topic.encoding, data), number)
 
 
 def _add(item: _Item, prepared: Callable[[], Any]) -> None:
@@ -127,23 +122,11 @@ def import_ros(
     meta: Path | None = None,
     say: Callable[[str], object] = say,
 ) -> dict[str, int]:
-    """Write the trace `out` from bags of ROS 1 or ROS 2.
+    """Write the trace `out` from bags of ROS 1 or ROS 2, and return the number of samples of each sensor.
 
-    Args:
-        topic: `ROLE=TOPIC`: a role that is named has these topics only.
-        times: `auto`: header stamps where they are good; `header`, `bag`: these only.
-        partial: use what is whole of damaged bags.
-        doppler: how targets move whose Doppler velocity is positive in the bag.
-        model, calibration: of the Velodyne whose packets are in the bag; see `model_of`.
-        meta: the `.json` of the Ouster whose packets are in the bag; None = that of a topic beside them.
-        say: is called with one line for each topic: what became of it.
-
-    Returns:
-        Sensor -> number of samples.
-
-    Raises:
-        FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
-        ConfigError: an option cannot be followed.
+    The arguments are those of the command, as `table.py` describes them; `say` is called with one line for each topic:
+    what became of it. Raises FormatError where a bag cannot be read, is damaged, or holds nothing that a trace can
+    hold, and ConfigError where an option cannot be followed.
     """
     velodyne = model_of(model, calibration)
     # The scratch file has no name, so that it is gone whatever happens.
@@ -231,15 +214,11 @@ class _Import:
             rank[whole[topic.name]] = chosen.rank
             chosen = chosen._replace(rank=rank)
             sink = self._sink(sensor, topic, chosen)
-            streams.append(_Stream(sensor, self.choice.roles[sensor], topic, chosen, sink, Decoder(topic.encoding)))
+            streams.append(_Stream(sensor, self.choice.roles[sensor], topic, chosen, sink))
         return streams
 
     def finish(self, streams: list[_Stream], notes: list[str], say: Callable[[str], object]) -> None:
-        """Make all sensors complete, write what is beside them, and say what became of each topic.
-
-        Args:
-            notes: what is to be said first.
-        """
+        """Make all sensors complete, write what is beside them, and say `notes` and what became of each topic."""
         choice, made = self.choice, []
         for stream in streams:
             stream.close()

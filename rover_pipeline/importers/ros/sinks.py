@@ -1,4 +1,4 @@
-"""Writers of the sensors of a trace from decoded messages: IMU, GNSS, and radars that send points.
+"""Writers of the sensors of a trace from decoded messages: IMU, GNSS, poses, and radars that send points.
 
 Each takes messages in the order of their times. A sensor is made by its first message, so that none stays empty.
 """
@@ -20,20 +20,19 @@ from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_s
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
+from rover_pipeline.importers.ros.survey import pose_matrix
 from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.numerics.linear import matmul
 
 #: Samples, and numbers in the largest channel of a radar, that are written at once. Schedule.
 _BATCH, _MAX_NUMBERS = 4096, 1 << 22
 
 
 class Sink(ABC):
-    """Takes the messages of one topic.
-
-    Attributes:
-        count: samples that were written.
-        notes: what was assumed or left out, one line each.
-    """
+    """Takes the messages of one topic. `count` is how many samples were written; `notes` say what was assumed or left
+    out, one line each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,23 +48,14 @@ class Sink(ABC):
         return True
 
     def prepare(self, content: dict[str, Any], number: int) -> Any:
-        """What can be done with a message before the messages before it are added.
-
-        Args:
-            content: its decoded fields; number: its place in the order of times.
-
-        Raises:
-            ValueError: it cannot be a sample.
-        """
+        """What can be done with the decoded fields of a message before the messages before it are added. `number` is
+        its place in the order of times. Raises ValueError where it cannot be a sample."""
         return content
 
     @abstractmethod
     def add(self, ns: int, prepared: Any) -> None:
-        """Take one message. Raises ValueError when it cannot be a sample.
-
-        Args:
-            ns: since 1970; as s, a float has 0.2 us of it. prepared: what `prepare` gave.
-        """
+        """Take one message, as `prepare` gave it, of the time `ns` since 1970; as s, a float has 0.2 us of it. Raises
+        ValueError when it cannot be a sample."""
 
     @abstractmethod
     def close(self) -> None:
@@ -184,6 +174,41 @@ class GnssSink(BatchSink):
             "cov": np.array(values[1], "f4").reshape(-1, 3, 3),
             "status": status,
         }
+
+
+class ReferenceSink(BatchSink):
+    """Odometry and poses of any kind as the virtual sensor `_reference`.
+
+    Args:
+        trace: folder of the trace.
+        body: what the poses are of.
+        mount: `T_body_lidar`, f8 (4, 4), where the poses are those of another body and `tf` says where the lidar is on
+            it: the poses that are stored are then the lidar's. None = they are stored as they are.
+        options: what the poses came from; inputs: fingerprints of the bags.
+    """
+
+    def __init__(
+        self, trace: Path, body: str, mount: np.ndarray | None, options: dict[str, Any], inputs: dict[str, Any]
+    ) -> None:
+        super().__init__(trace / REFERENCE)
+        self._trace, self._body, self._options, self._inputs = trace, body, options, inputs
+        self._mount = np.eye(4) if mount is None else mount
+
+    def add(self, ns: int, content: dict[str, Any]) -> None:
+        try:
+            pose = matmul(pose_matrix(content["pose"]), self._mount)
+        except ValueError:  # lost for the moment, as trackers say it
+            pose = np.full((4, 4), np.nan)
+        self.push(ns, pose)
+
+    def channels(self, *values: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        poses = np.stack(values[0])
+        return {"pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
+
+    def open_writer(self, names: Iterable[str]) -> ReferenceWriter:
+        return ReferenceWriter(
+            self._trace, names, body=self._body, command="import ros", options=self._options, inputs=self._inputs
+        )
 
 
 class RadarSink(BatchSink):

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
-from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, Decoder, has_header, known_type
+from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, decode, has_header, known_type
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.numerics.linear import inv, matmul
@@ -29,11 +29,8 @@ _MAX_FRAMES = 10_000
 
 
 def pose_matrix(pose: np.ndarray) -> np.ndarray:
-    """A pose of seven numbers, x y z and a quaternion x y z w, as f8 (4, 4).
-
-    Raises:
-        ValueError: the quaternion is zero, or a number is not finite.
-    """
+    """A pose of seven numbers, x y z and a quaternion x y z w, as f8 (4, 4). Raises ValueError where the quaternion is
+    zero, or a number is not finite."""
     values = np.asarray(pose, "f8")
     if not np.isfinite(values).all() or not np.linalg.norm(values[3:], axis=0) > 0.5:
         raise ValueError("is no pose: its quaternion is not of length one")
@@ -164,14 +161,10 @@ _OUSTER_FRAMES = {"lidar": "os_sensor", "imu": "os_imu"}
 def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
     """Read the beginnings of all messages.
 
-    Args:
-        advance: is called with the number of bytes that were read since its last call.
-
-    Raises:
-        FormatError: a file is damaged, or has more topics than any robot.
+    `advance` is called with the number of bytes that were read since its last call. Raises FormatError where a file is
+    damaged, or has more topics than any robot.
     """
     found = Survey()
-    decoders = {encoding: Decoder(encoding) for encoding in ENCODINGS}
     for message in recording.messages(heads=True, advance=advance):
         topic = found.topics.get(message.topic)
         if topic is None:
@@ -184,7 +177,7 @@ def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
             try:
                 if (known_type(message.type), message.encoding) != (topic.type, topic.encoding):
                     raise ValueError(f"is a {short(message.type)}, others of its topic are {topic.type}")
-                stamp = _look(message, topic, found, decoders[topic.encoding])
+                stamp = _look(message, topic, found)
             except ValueError as error:
                 topic.damaged[topic.count] = str(error)
         topic.recorded.append(_in_range(message.time))
@@ -193,18 +186,18 @@ def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
     return found
 
 
-def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> int:
+def _look(message: Message, topic: Topic, found: Survey) -> int:
     """Keep what is needed of a message, and return the stamp of its header, ns."""
     number = topic.count
     if topic.type in TF:
         if "static" in topic.name or number < TUNING.every_transform**2 or number % TUNING.every_transform == 0:
-            for each in decoder.decode(topic.type, message.data)["transforms"]:
+            for each in decode(topic.type, topic.encoding, message.data)["transforms"]:
                 parent, child = each["header"]["frame_id"], each["child_frame_id"]
                 found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)
         return 0
     if not has_header(topic.type):
         if not topic.first and topic.type in _READ:
-            topic.first = decoder.decode(topic.type, message.data)
+            topic.first = decode(topic.type, topic.encoding, message.data)
             if topic.type in PACKETS:  # its bytes would keep the chunk that they are in
                 kind = "imu" if is_imu_packets(topic.name) else "lidar"
                 topic.first = {"size": len(topic.first["buf"]), "header": {"frame_id": _OUSTER_FRAMES[kind]}}
@@ -214,7 +207,7 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
     upto = _READ.get(topic.type, "header") if not topic.first else needed
     if topic.type == "nav_msgs/Odometry" and not topic.first:
         upto = "child_frame_id"
-    content = decoder.decode(topic.type, message.data, upto)
+    content = decode(topic.type, topic.encoding, message.data, upto)
     if not topic.first:
         topic.first = content
     if is_cloud:
