@@ -84,10 +84,12 @@ def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples |
     return Samples(source, channels)
 
 
-def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]:
+def read_evenly(samples: Samples | None, count: int) -> Iterator[dict[str, np.ndarray]]:
     """About `count` samples at even distances from the first to the last, without those that cannot be decoded."""
-    for at in np.unique(np.linspace(0, len(samples) - 1, count).astype(int)) if len(samples) else ():
-        if (sample := samples.read(int(at))) is not None:
+    if not samples:
+        return
+    for at in np.unique(np.linspace(0, len(samples) - 1, count).astype(int)).tolist():
+        if (sample := samples.read(at)) is not None:
             yield sample
 
 
