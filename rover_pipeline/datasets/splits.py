@@ -71,11 +71,9 @@ class Course(NamedTuple):
 def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]:
     """The split of each sample of each recording, i1 (N,): an index of `SPLITS`, or NO_SPLIT.
 
-    Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most
-    of its share of the time. The same recordings, options and seed always give the same splits.
-
-    Raises:
-        FormatError: `by: place`, and a recording has no positions.
+    Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most of
+    its share of the time. The same recordings, options and seed always give the same splits. Raises FormatError for
+    `by: place` of a recording without positions.
     """
     first = {course.name: course.ts[0] for course in reversed(courses) if len(course.ts)}
     begins = [first.get(course.name, 0.0) for course in courses]

@@ -113,10 +113,8 @@ def _draw_bars(axes: Axes, bars: Sequence[tuple[float, float, float, float]], co
 
 
 class Curve(NamedTuple):
-    """A curve: its values at the times `ts`, s, and the name of its colour in `COLOURS`.
-
-    Attributes:
-        width: of the line, pixels; alpha: its opacity.
+    """A curve: its values at the times `ts`, s, the name of its colour in `COLOURS`, the width of its line, pixels, and
+    its opacity.
     """
 
     title: str
@@ -252,11 +250,8 @@ def speed(curves: Sequence[Curve], max_doppler: float | None, span: Span) -> Cha
 
 
 def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """A curve with the minimum and the maximum of each bin, in their order.
-
-    Args:
-        x: ascending, f8 (sample,); y: f8 (sample,). NaN interrupts the curve and stays in it.
-        bins: number of bins, each with as many samples as the others.
+    """A curve, f8 (sample,) over ascending x, with the minimum and the maximum of each bin, in their order. Each bin
+    has as many samples as the others. NaN interrupts the curve and stays in it.
     """
     if len(x) <= 2 * bins:
         return x, y

@@ -167,9 +167,8 @@ def draw_distances(figure: Figure, distances: np.ndarray, labels: tuple[str, str
 
 
 def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
-    """Points of a sweep, (N, 3), m, from above, coloured by height, without the ceiling. Ahead is up.
-
-    Rows that are not finite, or zero, are no points.
+    """Points of a sweep, (N, 3), m, from above, coloured by height, without the ceiling. Ahead is up. Rows that are not
+    finite, or zero, are no points.
     """
     xyz = xyz[np.isfinite(xyz).all(1) & (xyz != 0).any(1)]
     xyz = xyz[:: max(1, len(xyz) // _MAX_POINTS)]

@@ -94,11 +94,7 @@ class ExportJob:
         return recording.name if len(self.recordings) > 1 else None
 
     def save(self, kind: str, value: Any, **keys: object) -> Path:
-        """Write a file of the format's layout. Returns its path.
-
-        Args:
-            kind: the name of the file in the layout; value: its content; keys: of its path.
-        """
+        """Write a file of the format's layout: its kind, its content, and the keys of its path. Returns the path."""
         path = self.layout.path(self.folder, kind, **keys)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.layout[kind].content.encode(value))
@@ -237,10 +233,8 @@ def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:
     """The `settings` of `export_dataset` from the command line.
 
     Args:
-        items: `splits={...}`, `FORMAT={...}`, or `KEY=VALUE` for an option of the format; values as in YAML.
-
-    Raises:
-        ConfigError: an item is none of these.
+        items: `splits={...}`, `FORMAT={...}`, or `KEY=VALUE` for an option of the format; values as in YAML. Raises
+            ConfigError for any other one.
     """
     settings: dict[str, Any] = {"splits": {}, "options": {}}
     for item in items:
@@ -307,11 +301,7 @@ def _digest(content: object) -> str:
 
 
 def export_command(arguments: argparse.Namespace) -> Path:
-    """Export a dataset. Returns its path.
-
-    Raises:
-        ConfigError: an option of another kind of export was given.
-    """
+    """Export a dataset. Returns its path. Raises ConfigError where an option of another kind of export was given."""
     for name, given in (("--sensor", arguments.sensor), ("--width", arguments.width)):
         if given is not None:
             raise ConfigError(f"export {arguments.format}: {name} is not for datasets; options are given by --config")

@@ -137,10 +137,8 @@ class Layout(dict[str, File]):
         return {"files": {name: len(each) for name, each in self.find(folder).items() if each}}
 
     def problems(self, folder: Path, relations: Callable[[Path, Files], Iterator[str]] | None = None) -> Iterator[str]:
-        """One line for each file that is missing or that breaks a rule.
-
-        Args:
-            relations: gives problems between files, from what is kept of them.
+        """One line for each file that is missing or that breaks a rule, and for each problem between files, which
+        `relations` gives from what is kept of them.
         """
         found = self.find(folder)
         for name, file in self.items():

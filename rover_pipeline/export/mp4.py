@@ -82,10 +82,8 @@ _Area = tuple[int, int, int, int]
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as a video, the new file `out`. It does not depend on the number of threads.
-
-    Raises:
-        FormatError: the trace has nothing that can be shown.
+    """Write one trace as a video, the new file `out`. It does not depend on the number of threads. Raises FormatError
+    where the trace has nothing that can be shown.
     """
     rate = RATE / options.every
     every = (find_samples(view, *names) for names in _TIMED_CHANNELS for view in Recording.of(trace).each_of(names[0]))
@@ -154,9 +152,8 @@ def _panels_of(recording: Recording, kind: str, type: str) -> list[tuple[str, Re
 
 
 def arrange(shown: Sequence[str]) -> dict[str, _Area]:
-    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap.
-
-    The panels of several sensors of a type share the place of one.
+    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap. The
+    panels of several sensors of a type share the place of one.
     """
     rows: list[tuple[int, dict[str, float]]] = []
     for height, widths in _ROWS:
@@ -268,10 +265,8 @@ def _points_panel(trace: Recording) -> Panel | None:
 
 
 def power_panel(trace: Recording, product: str) -> Panel | None:
-    """The radar's power, of the product `range_doppler` or `range_azimuth`.
-
-    In a range-Doppler panel range increases to the right and receding is up. In a range-azimuth panel range increases
-    upward and azimuth to the right.
+    """The radar's power, of the product `range_doppler`, range to the right and receding upward, or of `range_azimuth`,
+    range upward and azimuth to the right.
     """
     samples = find_samples(trace, f"_radar_{product}", "power")
     limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)]))
@@ -284,10 +279,8 @@ def power_panel(trace: Recording, product: str) -> Panel | None:
 
 
 def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel | None:
-    """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far.
-
-    Args:
-        max_range: from the lidar to the nearer edges of the panel, m; None = most points are inside.
+    """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far, up to
+    a range from the lidar to the nearer edges of the panel, m; None = most points are inside.
     """
     sweeps = find_sweeps(trace)
     radars = [(found, view.mount("radar")) for view in trace.each("radar") if (found := find_radar_points(view))]

@@ -33,9 +33,7 @@ _PARTS = "parts"
 @contextmanager
 def new_output(path: Path) -> Iterator[Path]:
     """A scratch path to build a new file or directory at. It becomes `path` when the block ends without an error.
-
-    Raises:
-        InTheWayError: `path` exists, or another process is making it.
+    Raises InTheWayError where `path` exists, or another process is making it.
     """
     path = path.absolute()
     with scratch(path) as folder:
@@ -64,25 +62,18 @@ def _give_name(source: Path, target: Path, problem: str) -> None:
 
 
 class DatasetOutput:
-    """A dataset that is being made.
-
-    Attributes:
-        folder: where its files go; it exists.
-    """
+    """A dataset that is being made. `folder` is where its files go; it exists."""
 
     def __init__(self, scratch: Path, name: str) -> None:
         self.folder = scratch / name
         self._parts = scratch / _PARTS
 
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
-        """Make a part, unless an interrupted attempt has made it already.
+        """Make a part, unless an interrupted attempt has made it already. Returns whether it was made now.
 
         Args:
             key: says which part, in this format's own words. The same key always stands for the same files.
             make: writes the files of the part below `folder` and gives their paths.
-
-        Returns:
-            Whether the part was made now.
         """
         marker = self._parts / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json"
         if marker.exists():
@@ -113,13 +104,11 @@ class DatasetOutput:
 
 @contextmanager
 def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
-    """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`.
+    """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`. Raises
+    InTheWayError where another process is making it.
 
     Args:
         identity: digest of all that decides the bytes of the dataset; finished parts of attempts with it are used.
-
-    Raises:
-        InTheWayError: another process is making it.
     """
     attempt = Attempt(path, wait=False)
     left: list[Path] = []

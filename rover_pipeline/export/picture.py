@@ -300,10 +300,8 @@ def _is_row(spec: ChannelSpec) -> bool:
 
 
 def _draw_sensor(figure: Figure, sensor: Sensor, frame: int) -> bool:
-    """A frame of the first channel that is an image, or else all others over time.
-
-    Returns:
-        Whether it is a picture of the frame alone.
+    """A frame of the first channel that is an image, or else all others over time. Returns whether it is the frame
+    alone.
     """
     names = [name for name in sensor.specs if name not in (TS, VALID)]
     images = [name for name in names if _is_image(sensor.specs[name])]

@@ -138,10 +138,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 @contextmanager
 def _piped(path: Path) -> Iterator[str]:
-    """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`.
-
-    Raises:
-        OSError: the file could not be written; when the block ends, which must have closed what it opened.
+    """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`. The end
+    of the block, which must have closed what it opened, raises OSError where the file could not be written.
     """
     read, write = os.pipe()
     command = [sys.executable, "-I", "-S", "-c", _COPY, str(path)]

@@ -71,9 +71,8 @@ class Samples:
 
 
 def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples | None:
-    """Samples of some channels of a sensor, which is named by types as in `Recording`.
-
-    None when the recording does not have all of these channels.
+    """Samples of some channels of a sensor, which is named by types as in `Recording`; None when one of them is not
+    there.
     """
     folder = recording.folder(sensor)
     if not (folder / META).exists() or is_empty(folder):
@@ -100,20 +99,16 @@ def find_radar_points(recording: Recording) -> Samples | None:
 
 
 class Sweeps(NamedTuple):
-    """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges.
-
-    Attributes:
-        samples: the samples that the points are read from; to_points: takes one of them.
+    """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges: the samples
+    that they are read from, and a function that takes one of them.
     """
 
     samples: Samples
     to_points: Callable[[dict[str, np.ndarray]], np.ndarray]
 
     def points(self, at: int, max_points: int | None = None) -> np.ndarray | None:
-        """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded.
-
-        Args:
-            max_points: keep only every n-th column, so that about so many points remain; None = keep all.
+        """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded. `max_points`: keep only
+        every n-th column, so that about so many points remain; None = keep all.
         """
         sample = self.samples.read(at)
         if sample is None:
@@ -138,12 +133,9 @@ def find_sweeps(recording: Recording) -> Sweeps | None:
 
 
 def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m.
-
-    Points without a return are NaN. The function raises FormatError for ranges of another size.
-
-    Raises:
-        FormatError: `lidar.json` is missing or is not the metadata of an Ouster lidar.
+    """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m, NaN
+    without a return. It raises FormatError for ranges of another size; so does this one where `lidar.json` is missing
+    or is not the metadata of an Ouster lidar.
     """
     rig = Rig(lidar.parent)
     sidecar = lidar / (rig.sidecar(lidar.name) if lidar.name in rig.types else "lidar.json")

@@ -115,9 +115,8 @@ class PosedSweeps(RawSweeps):
         return aligned
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
-        """The returns in the `images` of a sweep, but for points whose instant is damaged.
-
-        Where nothing is known of the motion within sweeps, as `reader.notes` say, points stay where they were measured.
+        """The returns in the `images` of a sweep, but for points whose instant is damaged. Where nothing is known of
+        the motion within sweeps, as `reader.notes` say, points stay where they were measured.
         """
         given: dict[str, Any] = {name: image[None] for name, image in images.items()}
         made = (of_points if self.has_points else points)(

@@ -173,11 +173,9 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
 
 def make_report(trace: Path) -> Path:
     """Write the page of one trace if it is missing, or the trace is not what it shows. The options stay as they were.
+    Raises RoverError where the directory holds files of someone else, or cannot be written.
 
     The workflow writes no page of a recording if a step before failed: such a recording gets its page here.
-
-    Raises:
-        RoverError: the directory holds files of someone else, or cannot be written.
     """
     directory = trace / REPORT
     before = read_provenance(directory) or {}

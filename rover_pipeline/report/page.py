@@ -170,9 +170,8 @@ def _summarise(
 
 
 def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
-    """What `check` finds, except for what the page says in its own words.
-
-    Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
+    """What `check` finds, except for what the page says in its own words. Samples of raw sensors that no result was
+    made from are decoded here: nobody else has looked at them.
     """
     trace, used, records = contents.trace, used_channels(contents.provenances), contents.records.values()
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}

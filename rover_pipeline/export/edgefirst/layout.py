@@ -66,14 +66,11 @@ def track_id(recording: str, track: int) -> str:
 
 
 def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Write the table in batches, so that memory stays small.
+    """Write the table in batches, so that memory stays small. Raises MissingExtraError where pyarrow is not installed.
 
     Args:
         classes: names of all classes, in the order of `label_index`.
         about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
     """
     pa = arrow()
     texts = {"label": [*classes], "group": [*GROUPS]}
@@ -129,13 +126,8 @@ def png16(image: np.ndarray) -> bytes:
 
 
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
-    """A JPEG with its time in EXIF, in UTC with microseconds. Its picture is not encoded anew.
-
-    (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)
-
-    Args:
-        time: seconds since the epoch.
-        description: ASCII.
+    """A JPEG with its time, s since the epoch, in EXIF, in UTC with microseconds, and a description in ASCII. Its
+    picture is not encoded anew. (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)
     """
     when = datetime.fromtimestamp(time, UTC)
     stamp = when.strftime("%Y:%m:%d %H:%M:%S")

@@ -120,10 +120,8 @@ class RadarFrames:
         return stored.astype("u2").reshape(2 * spectrum.shape[3], -1)
 
     def points(self, number: int, power: np.ndarray) -> dict[str, np.ndarray]:
-        """Points of a frame: `x y z` m in the lidar frame, `speed` m/s, `power`, `noise` and `rcs` in dB, f4 (N,).
-
-        Args:
-            power: f4 (doppler, range), of the frame, dB.
+        """Points of a frame, whose power is f4 (doppler, range), dB: `x y z` m in the lidar frame, `speed` m/s,
+        `power`, `noise` and `rcs` in dB, f4 (N,).
         """
         assert self._points is not None
         read = {name: self._points.channel(name).sample(number) for name in ("xyz", "doppler", "snr")}

@@ -34,13 +34,11 @@ SPLIT_STORES = ("train", "validate", "test")
 def write(job: ExportJob) -> None:
     """Write the store of all scenes to the dataset's folder, and in it that of each split.
 
-    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up.
+    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up. Raises
+    FormatError where a recording lacks poses or objects, or no scene is long enough.
 
     There are no parts (`ExportJob.part`): nothing is read but poses and objects, so that an hour of recording takes ten
     seconds, and an interrupted export begins anew and gives the same bytes.
-
-    Raises:
-        FormatError: a recording lacks poses or objects, or no scene is long enough.
     """
     options: L5kitOptions = job.options
     trajectories = [read_trajectory(recording.path, options.max_gap) for recording in job.recordings]
@@ -135,12 +133,8 @@ _MAX_CHUNK = 1 << 28
 
 
 class ArrayWriter:
-    """Appends records to a new array, chunk by chunk. Closing it writes `.zarray`.
-
-    Args:
-        folder: of the array, new.
-        dtype: of the records, little endian.
-        chunk: number of records in a chunk.
+    """Appends records, of a little-endian type, to an array in a new folder, so many in each chunk. Closing it writes
+    `.zarray`.
     """
 
     def __init__(self, folder: Path, dtype: np.dtype, chunk: int) -> None:
@@ -185,10 +179,8 @@ class ArrayWriter:
 
 
 def read_array(folder: Path, dtype: np.dtype) -> Iterator[np.ndarray]:
-    """The records of an array, chunk by chunk.
-
-    Raises:
-        FormatError: the array is not there, has other records, or a chunk of it is missing or damaged.
+    """The records of an array, chunk by chunk. Raises FormatError where the array is not there or has other records, or
+    a chunk of it is missing or damaged.
     """
     count, chunk, codec = _declared(folder, dtype)
     for number in range(-(-count // chunk)):

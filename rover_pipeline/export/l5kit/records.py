@@ -88,13 +88,9 @@ class Scene(NamedTuple):
 
 
 def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
-    """Instants of frames, i8 (frame,), nanoseconds since the epoch.
-
-    They are multiples of the step, so another choice of scenes has frames at the same instants.
-
-    Args:
-        begin, end: first and last instant that is known, s.
-        rate: frames a second.
+    """Instants of frames, i8 (frame,), nanoseconds since the epoch, so many a second, from the first to the last
+    instant that is known, s. They are multiples of the step, so another choice of scenes has frames at the same
+    instants.
     """
     step = round(1e9 / rate)
     # Times of 1e9 s as f8 are known to 0.1 microseconds.

@@ -48,13 +48,10 @@ _METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3
 
 
 def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
-    """The first sample in each period of time, i8.
+    """The first sample in each period, s, of the times of samples, f8 (N,), s, increasing; i8.
 
     Key frames depend on the recorded times only. A choice by distance would be another one after each processing, and
     the revisions of an item would be lost.
-
-    Args:
-        ts: f8 (N,), s, increasing; period: s.
     """
     number = np.floor(ts / period)
     return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
@@ -152,10 +149,8 @@ _Key = tuple[int, int]
 def write(job: ExportJob) -> None:
     """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
     dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
-    as it was.
-
-    Raises:
-        FormatError: a recording lacks something, or has no key frame; or a file of the older dataset is damaged.
+    as it was. Raises FormatError where a recording lacks something, or has no key frame; or a file of the older dataset
+    is damaged.
     """
     options: MdaOptions = job.options
     views = [each for recording in job.recordings for each in job.views(recording, options.sensor)]

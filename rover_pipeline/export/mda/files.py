@@ -106,11 +106,7 @@ def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
 
 
 def decode(data: bytes) -> Item:
-    """The content of a file.
-
-    Raises:
-        ValueError: the bytes are not an MDA file, or a part of it is damaged; the message names the byte.
-    """
+    """The content of a file. Raises ValueError, with the byte, where it is not an MDA file, or a part of it is damaged."""
     reader = _Reader(data)
     reader.position = 16  # past the offsets of the header and the payload
     index = [(reader.text(), reader.number(_U64), reader.number(_U64)) for _ in range(reader.count(24))]
@@ -151,10 +147,8 @@ def _text(value: str) -> bytes:
 
 
 class _Reader:
-    """Reads values one after the other. What a file says about sizes is not trusted.
-
-    Attributes:
-        position: of the next byte.
+    """Reads values one after the other; `position` is that of the next byte. What a file says about sizes is not
+    trusted.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -229,10 +223,7 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
 
 
 def text_of(entries: tuple[Entry, ...], revision: int) -> str:
-    """The text of a revision.
-
-    Args:
-        revision: counted from 0; -1 is the latest.
+    """The text of a revision, counted from 0; -1 is the latest.
 
     Raises:
         LookupError: there is no such revision.
@@ -249,11 +240,7 @@ def text_of(entries: tuple[Entry, ...], revision: int) -> str:
 
 
 def difference(entries: tuple[Entry, ...], old: int, new: int) -> list[str]:
-    """Lines of a unified diff between the texts of two revisions.
-
-    Raises:
-        LookupError, ValueError: as `text_of`.
-    """
+    """Lines of a unified diff between the texts of two revisions. Raises LookupError and ValueError as `text_of`."""
     before, after = (text_of(entries, revision).splitlines() for revision in (old, new))
     return list(difflib.unified_diff(before, after, f"revision {old}", f"revision {new}", lineterm=""))
 
@@ -269,12 +256,7 @@ _MAX_BYTES = 4 << 30
 
 
 def read_item(path: Path) -> Item:
-    """The content of an MDA file.
-
-    Raises:
-        FormatError: it is none, or it is damaged.
-        OSError: it cannot be opened.
-    """
+    """The content of an MDA file. Raises FormatError for none or a damaged one, OSError where it cannot be opened."""
     try:
         return decode(read_bytes(path))
     except ValueError as error:
@@ -287,13 +269,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def add_revision(path: Path, group: str, text: str) -> int:
-    """Add a revision to a group of a file, unless its latest one has this text already.
+    """Add a revision to a group of a file, unless its latest one has this text already. Returns how many the group has
+    then.
 
     Whatever fails, the older or the newer content is there as a whole. Two calls for one file, or a call and an export
     of the dataset that the file is in, wait for one another.
-
-    Returns:
-        The number of revisions of the group.
 
     Raises:
         FormatError: the file is damaged, or the text is not ASCII.

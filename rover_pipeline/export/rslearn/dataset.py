@@ -106,9 +106,8 @@ class Ground:
         return self._motion.trajectory.ts[part.numbers]
 
     def rasters(self, part: Slice, threads: int) -> tuple[Extent, dict[str, np.ndarray]]:
-        """The rasters of a slice by layer, (row, column) with row 0 at the smallest y.
-
-        Sweeps that cannot be decoded are left out.
+        """The rasters of a slice by layer, (row, column) with row 0 at the smallest y, without sweeps that cannot be
+        decoded.
         """
         options = self._options
         chosen = part.numbers[:: options.every]
@@ -203,10 +202,8 @@ def write(job: ExportJob) -> None:
     """Write `config.json` and `windows/RECORDING/SLICE_TILE/`.
 
     The coordinates are metres along x and y of each recording's world of `_odom`, turned so that z is up. Which place
-    of the earth its origin is, nobody knows unless `latitude` and `longitude` say so.
-
-    Raises:
-        FormatError: a recording lacks something, or nothing of the ground was observed.
+    of the earth its origin is, nobody knows unless `latitude` and `longitude` say so. Raises FormatError where a
+    recording lacks something, or nothing of the ground was observed.
     """
     options: RslearnOptions = job.options
     radars = [_radars(job, recording) for recording in job.recordings]

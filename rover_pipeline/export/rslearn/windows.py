@@ -55,10 +55,8 @@ class Tile(NamedTuple):
         return self.x * size, -(self.y + 1) * size, (self.x + 1) * size, -self.y * size
 
     def cut(self, grid: np.ndarray, extent: Extent, unknown: float) -> np.ndarray:
-        """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile.
-
-        Returns:
-            (pixels, pixels), row 0 at the largest y; `unknown` outside of the grid.
+        """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile: (pixels, pixels), row
+        0 at the largest y; `unknown` outside of the grid.
         """
         tile = np.full((self.pixels, self.pixels), unknown, grid.dtype)
         left, bottom = self.x * self.pixels - extent.left, self.y * self.pixels - extent.bottom
@@ -72,10 +70,8 @@ class Tile(NamedTuple):
 
 
 def tiles_of(observed: np.ndarray, extent: Extent, pixels: int, min_share: float) -> list[Tile]:
-    """Tiles of which at least a share of the pixels is observed, in the order of x and y.
-
-    Args:
-        observed: bool (row, column), row 0 at the smallest y.
+    """Tiles of which at least a share of the pixels is observed, in the order of x and y. `observed`: bool (row,
+    column), row 0 at the smallest y.
     """
     row, column = np.nonzero(observed)
     numbers = np.stack([(column + extent.left) // pixels, (row + extent.bottom) // pixels], 1)
@@ -139,9 +135,8 @@ def iso_time(ts: float) -> str:
 
 
 def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
-    """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward.
-
-    Without its `properties` readers would take the numbers for degrees.
+    """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward. Without its
+    `properties` readers would take the numbers for degrees.
     """
     properties = {"crs": crs, "x_resolution": 1, "y_resolution": 1}
     return {"type": "FeatureCollection", "properties": properties, "features": list(features)}
@@ -198,10 +193,8 @@ _BLOCK = 512
 
 
 def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
-    """Share of the sweeps that hit something in a cell, among those that hit it or looked through it.
-
-    Returns:
-        u1 (row, column), percent, row 0 at the smallest y; 255 where no sweep observed the cell.
+    """Share of the sweeps that hit something in a cell, among those that hit it or looked through it: u1 (row, column),
+    percent, row 0 at the smallest y; 255 where no sweep observed the cell.
     """
     total = counts.hits.astype("i8") + counts.misses
     percent = np.full(extent.shape, RASTERS["occupancy"][2], "u1")
@@ -211,13 +204,8 @@ def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
 
 
 def height(counts: CellCounts, extent: Extent, top: float) -> np.ndarray:
-    """Height of the highest surface of each cell above the floor.
-
-    Args:
-        top: height that level 255 of `CellCounts.tops` stands for, m.
-
-    Returns:
-        f4 (row, column), m, row 0 at the smallest y, to within `top` / 254; -9999 where there is no return.
+    """Height of the highest surface of each cell above the floor: f4 (row, column), m, row 0 at the smallest y, to
+    within `top` / 254; -9999 where there is no return. `top`: height that level 255 of `CellCounts.tops` stands for, m.
     """
     metres = np.full(extent.shape, RASTERS["height"][2], "f4")
     seen = counts.tops > 0
@@ -275,14 +263,12 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 
 
 def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
-    """A file with one band whose grid is exactly that of a window: readers then resample nothing.
+    """A file with one band whose grid is exactly that of a window: readers then resample nothing. Raises
+    MissingExtraError where rasterio is not installed.
 
     Args:
         raster: (row, column), row 0 at the largest y.
         unknown: value of pixels that are not known.
-
-    Raises:
-        MissingExtraError: rasterio is not installed.
     """
     rasterio = optional("rasterio", "export rslearn", "rslearn")
     left, top, _, _ = tile.bounds

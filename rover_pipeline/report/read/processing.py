@@ -157,11 +157,7 @@ def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 class ExportedFile(NamedTuple):
-    """A file that was exported from a trace.
-
-    Attributes:
-        kind: what it is; href: its address, from the page.
-    """
+    """A file that was exported from a trace: its name, what it is, and its address, from the page."""
 
     name: str
     kind: str
@@ -170,10 +166,8 @@ class ExportedFile(NamedTuple):
 
 
 def exported_files(trace: Path, page: Path) -> list[ExportedFile]:
-    """Files in the folder of a trace, and those beside it that are named like it, sorted.
-
-    Args:
-        page: folder of the page, which addresses start from.
+    """Files in the folder of a trace, and those beside it that are named like it, sorted, with addresses from the
+    page's folder.
     """
     trace, at = trace.absolute(), bytes(page)
     inside = [entry.name for entry in os.scandir(trace) if entry.name[-4:] in _KINDS and not entry.name.startswith(".")]
