@@ -217,7 +217,7 @@ def merge(
 
 def _complete(made: Path, own: Path, provenance: dict[str, Any], stamp: str | None) -> None:
     """Finish a folder that has no name yet: with its provenance in the folder `own`, its stamp, and all on the disk."""
-    (own / PROVENANCE).write_text(_as_json(provenance), encoding="utf-8")
+    (own / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
     if stamp:
         (made / stamp).touch()
     _sync_tree(made)
@@ -225,11 +225,7 @@ def _complete(made: Path, own: Path, provenance: dict[str, Any], stamp: str | No
 
 def write_provenance(path: Path, content: dict[str, Any], scratch: Path) -> None:
     """Write the provenance of a dataset that has its name already; see `replace_whole`."""
-    replace_whole(path, _as_json(content).encode(), scratch)
-
-
-def _as_json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"
+    replace_whole(path, (json.dumps(content, indent=2) + "\n").encode(), scratch)
 
 
 def replace_whole(path: Path, data: bytes, scratch: Path) -> None:
@@ -313,8 +309,7 @@ def tree_state(folder: Path, changed: Mapping[str, int] | None = None) -> dict[s
 
 def _sync(paths: Iterable[Path]) -> None:
     with ThreadPoolExecutor(8) as pool:  # disks are faster with several requests at once
-        for _ in pool.map(sync_file, paths):
-            pass
+        list(pool.map(sync_file, paths))
 
 
 def _sync_tree(made: Path) -> None:

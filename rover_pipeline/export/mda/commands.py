@@ -98,7 +98,7 @@ def _versions(arguments: argparse.Namespace) -> int:
                 lines = files.difference(item.groups[name], *arguments.compare)
             print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
-    spans = files.entry_spans(item)
+    _, spans = files.encode(item)
     rows = {
         name: [
             {

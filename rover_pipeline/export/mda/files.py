@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +69,8 @@ class Item:
     groups: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
 
 
-def encode(item: Item) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        ValueError: the type of the payload is unknown.
-    """
-    return _encode(item)[0]
-
-
-def entry_spans(item: Item) -> dict[str, list[tuple[int, int]]]:
-    """Offset and length in bytes of each entry in the file of an item, by group."""
-    return _encode(item)[1]
-
-
-def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
+def encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
+    """The bytes of a file, and by group offset and length of each entry. Raises ValueError for an unknown type."""
     if item.data_type not in DATA_TYPES:
         raise ValueError(f"the type of the payload must be one of {', '.join(DATA_TYPES)}, is {item.data_type[:20]!r}")
     header = _list([_text(tag) for tag in item.tags]) + _text(item.data_type) + _text(item.metadata)
@@ -94,19 +82,16 @@ def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
     spans: dict[str, list[tuple[int, int]]] = {}
     for name, entries in item.groups.items():
         encoded = [_entry(revision, entry) for revision, entry in enumerate(entries)]
-        entries_offset, spans[name] = end, []
-        for data in encoded:
-            spans[name].append((end, len(data)))
-            end += len(data)
-        index.append(_text(name) + _U64.pack(end) + _U64.pack(entries_offset))
-        records = [_HEADER.pack(n, *span, n % SNAPSHOT_PERIOD == 0) for n, span in enumerate(spans[name])]
-        parts += [*encoded, *records]
-        end += _HEADER.size * len(records)
+        *offsets, headers = accumulate(map(len, encoded), initial=end)
+        spans[name] = list(zip(offsets, map(len, encoded), strict=True))
+        index.append(_text(name) + _U64.pack(headers) + _U64.pack(end))
+        parts += [*encoded, *(_HEADER.pack(n, *span, n % SNAPSHOT_PERIOD == 0) for n, span in enumerate(spans[name]))]
+        end = headers + _HEADER.size * len(entries)
     return b"".join([_U64.pack(header_offset), _U64.pack(payload_offset), _list(index), *parts]), spans
 
 
 def decode(data: bytes) -> Item:
-    """The content of a file. Raises ValueError, with the byte, where it is not an MDA file, or a part of it is damaged."""
+    """The content of a file. Raises ValueError, with the byte, where it is no MDA file, or a part of it is damaged."""
     reader = _Reader(data)
     reader.position = 16  # past the offsets of the header and the payload
     index = [(reader.text(), reader.number(_U64), reader.number(_U64)) for _ in range(reader.count(24))]
@@ -121,7 +106,7 @@ def decode(data: bytes) -> Item:
         reader.position += _HEADER.size * len(entries)
     item = Item(data_type, payload, metadata, tags, groups)
     # All else, such as offsets, the numbers of entries and their headers, follows from the content.
-    if (wanted := encode(item)) != data:
+    if (wanted := encode(item)[0]) != data:
         length = min(len(wanted), len(data))
         differ = np.frombuffer(wanted, "u1", length) != np.frombuffer(data, "u1", length)
         at = int(differ.argmax()) if differ.any() else length
@@ -289,7 +274,7 @@ def add_revision(path: Path, group: str, text: str) -> int:
             raise FormatError(f"{path}: group {group}: {error}") from error
         with named_if_not_written(path):
             if entries != item.groups.get(group):
-                data = encode(replace(item, groups={**item.groups, group: entries}))
+                data, _ = encode(replace(item, groups={**item.groups, group: entries}))
                 if dataset:
                     _announce(dataset, path, len(data), folder)
                 replace_whole(path, data, folder)
@@ -379,7 +364,7 @@ class _Mda(Content):
     """An MDA file."""
 
     def encode(self, value: Item) -> bytes:
-        return encode(value)
+        return encode(value)[0]
 
     def read(self, path: Path) -> Item:
         return read_item(path)
