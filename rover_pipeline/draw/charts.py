@@ -145,10 +145,8 @@ def curve_rows(name: str, label: str, curves: Sequence[Curve], span: Span, strip
 
 
 def path(ts: np.ndarray, xy: np.ndarray, valid: np.ndarray, plan: FloorPlan | None) -> Chart:
-    """The path from above, on the occupancy grid if there is one.
-
-    Args:
-        ts: f8 (pose,), s; xy: f8 (pose, 2), m, NaN where `valid`, bool (pose,), is False.
+    """The path from above, on the occupancy grid if there is one. `ts`: f8 (pose,), s; `xy`: f8 (pose, 2), m, NaN where
+    `valid`, bool (pose,), is False.
     """
     low, high = np.nanmin(xy, axis=0), np.nanmax(xy, axis=0)
     if plan is not None:
@@ -267,11 +265,8 @@ def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarra
 
 
 def share_of_bins(intervals: np.ndarray, span: tuple[float, float], bins: int) -> np.ndarray:
-    """Share of each of equally long bins that intervals cover, f8 (bin,).
-
-    Args:
-        intervals: ascending, without overlap, f8 (interval, 2), s.
-        span: begin of the first bin and end of the last one, s.
+    """Share of each of equally long bins, from the begin to the end of a span, s, that intervals cover, f8 (bin,).
+    `intervals`: ascending, without overlap, f8 (interval, 2), s.
     """
     edges = np.linspace(*span, bins + 1)
     if not len(intervals):

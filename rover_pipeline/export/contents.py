@@ -116,10 +116,8 @@ class Table(Content):
 
 class Arrays(Content):
     """Named arrays, as NumPy's `.npz`. Further arrays are allowed, and objects are refused: they could run code.
-
-    Args:
-        arrays: name -> kinds that its values may have (`f`, `ui`, `b` ...) and its shape, of numbers and of names. What
-            has a name has any length, the same in all arrays.
+    `arrays`: name -> kinds that its values may have (`f`, `ui`, `b` ...) and its shape, of numbers and of names. What
+    has a name has any length, the same in all arrays.
     """
 
     def __init__(self, **arrays: tuple[Any, ...]) -> None:

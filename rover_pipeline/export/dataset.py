@@ -27,14 +27,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.layout import Layout
-from rover_pipeline.export.output import (
-    DatasetOutput,
-    dataset_output,
-    leave_stamp,
-    merge,
-    older_dataset,
-    publish,
-)
+from rover_pipeline.export.output import DatasetOutput, dataset_output, leave_stamp, merge, older_dataset, publish
 from rover_pipeline.export.recording import OPTIONAL, Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists

@@ -75,11 +75,8 @@ def _unless_lacking(function: Callable[[Any], Any], content: Any, otherwise: Any
 
 
 class Found(NamedTuple):
-    """A file of a dataset.
-
-    Attributes:
-        keys: of its path, as text.
-        kept: what `File.keep` gives of its content, None where that cannot be read or lacks it.
+    """A file of a dataset: the `keys` of its path, as text, and what `File.keep` gives of its content, None where that
+    cannot be read or lacks it.
     """
 
     path: Path

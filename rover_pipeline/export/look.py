@@ -147,10 +147,8 @@ def _require_readable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _of_others(folder: Path, format: DatasetFormat) -> Iterator[None]:
-    """Turns what a parser raises into FormatError.
-
-    Any program may have written the files, and each library that parses them raises errors of its own classes. So
-    everything that reading raises is about the dataset.
+    """Turns what a parser raises into FormatError. Any program may have written the files, and each library that parses
+    them raises errors of its own classes. So everything that reading raises is about the dataset.
     """
     _require_readable(folder)
     try:
@@ -195,13 +193,11 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
 
 
 def print_problems(entries: Sequence[str], as_json: bool, threads: int, against: Against | None = None) -> int:
-    """Print one line for each problem of traces and datasets. Returns the exit status.
+    """Print one line for each problem of traces and datasets. Returns the exit status. Raises ConfigError where one
+    reference is given for several traces.
 
     Args:
         against: what the trajectories of the traces are compared with, if they are; a line each is printed too.
-
-    Raises:
-        ConfigError: one reference is given for several traces.
     """
     problems = load("rover_pipeline.validation.check:problems")
     traces, datasets = _traces_and_datasets(entries)

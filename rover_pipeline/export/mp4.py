@@ -113,10 +113,7 @@ class Picture:
     """
 
     def __init__(self, trace: Path, begin: float) -> None:
-        """
-        Args:
-            begin: time of the first picture, from which the clock in the pictures counts, s.
-        """
+        """`begin`: time of the first picture, from which the clock in the pictures counts, s."""
         self._name, self._begin = trace.resolve().name, begin
         recording = Recording.of(trace)
         lidars = _panels_of(recording, "range_image", "lidar")

@@ -58,15 +58,13 @@ class Objects(NamedTuple):
 
 
 class ObjectReader:
-    """Reads the objects of a recording, some samples at a time.
+    """Reads the objects of a recording, some samples at a time. Raises FormatError where a channel is missing, or has
+    another shape.
 
     Attributes:
         ts: f8 (N,), times of the samples as they are stored, s.
         valid: bool (N,), samples that can be trusted; another one says nothing about objects.
         classes: names, in the order of the probabilities.
-
-    Raises:
-        FormatError: a channel is missing, or has another shape.
     """
 
     def __init__(self, trace: Path) -> None:

@@ -164,13 +164,10 @@ def merge(
 
     Files that are there with the same bytes were put there by an earlier attempt. A kill leaves some of the files, each
     of them whole, and the same command again adds the others. The provenance goes last, to `.FORMAT/provenance.json`.
-    Where there is no such folder yet, it gets its name when it is whole.
+    Where there is no such folder yet, it gets its name when it is whole. With `replace`, files of an earlier export of
+    ours, which nobody has changed since, give way.
 
-    Args:
-        replace: files of an earlier export of ours, which nobody has changed since, give way.
-
-    Raises:
-        InTheWayError: there are other bytes, or something else, at the path of one of the files. Nothing was added.
+    Raises InTheWayError, and has added nothing, where there are other bytes, or something else, at the path of a file.
     """
     own = merged_provenance(path, provenance["format"])
     earlier = read_provenance(own) if own.is_dir() else None

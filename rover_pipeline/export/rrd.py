@@ -65,12 +65,8 @@ print(failed)
 
 @dataclass
 class _Recording:
-    """A Rerun recording while a trace is written to it.
-
-    Attributes:
-        rr: the module `rerun`, an optional library.
-        shown: names of what was written.
-        undecodable: number of samples that were left out because they cannot be decoded.
+    """A Rerun recording while a trace is written to it. `rr` is the module `rerun`, an optional library; `shown` names
+    what was written, and `undecodable` counts the samples that were left out because they cannot be decoded.
     """
 
     trace: Recording
@@ -227,8 +223,7 @@ def _write_pictures(recording: _Recording, view: Recording) -> None:
 
 
 def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
-    """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion.
-
+    """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion, because
     Rerun draws points over a picture as a pinhole sees them, and knows no other lens.
     """
     channel: Any = video.sensor.channel("video.avi")

@@ -158,12 +158,8 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> None:
-    """Print to stderr how long an export will take, by what one sample of each kind takes now.
-
-    Args:
-        label: format and recording.
-        work: number of samples, what they are called, and a function that does what one of them takes.
-        threads: samples that are worked on at once.
+    """Print to stderr how long an export, `label`, will take on so many threads, by what one sample of each kind takes
+    now. `work`: number of samples, what they are called, and a function that does what one of them takes.
     """
     total = 0.0
     for count, _, probe in work:

@@ -42,10 +42,8 @@ def summarise(path: Path, options: PageOptions) -> Summary:
 
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
-    """The page and the summary of a trace, by file name. The same trace gives the same bytes.
-
-    Args:
-        threads: that decode the samples which nobody has looked at; with more than one, a process tests the mounts.
+    """The page and the summary of a trace, by file name. The same trace gives the same bytes. So many threads decode
+    the samples which nobody has looked at; with more than one, a process tests the mounts.
     """
     contents = Contents(Trace(require_trace(path)))
     with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:

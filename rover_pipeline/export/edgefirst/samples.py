@@ -50,11 +50,8 @@ OFFSET = 32768
 
 
 class RadarFrames:
-    """The frames of a radar as EdgeFirst's files have them. Can be shared by threads.
-
-    Attributes:
-        valid: bool (N,), frames that can be trusted.
-        scale: stored value of an amplitude of one ADC count.
+    """The frames of a radar as EdgeFirst's files have them. Can be shared by threads. `valid`, bool (N,): those that
+    can be trusted; `scale`: stored value of an amplitude of one ADC count.
     """
 
     def __init__(self, recording: Recording) -> None:

@@ -390,11 +390,8 @@ def _agent_problems(folder: Path, scenes: np.ndarray, frames: np.ndarray) -> Ite
 def _track_problems(
     agents: np.ndarray, frame: np.ndarray, scene: np.ndarray, last: dict[tuple[int, int], tuple[int, np.void]]
 ) -> dict[str, np.ndarray]:
-    """Agents that do not continue their track as l5kit's filter wants it.
-
-    Args:
-        frame, scene: (agent,), numbers.
-        last: (scene, track) -> frame and record of the latest agent; updated.
+    """Agents that do not continue their track as l5kit's filter wants it. `frame`, `scene`: (agent,), numbers; `last`:
+    (scene, track) -> frame and record of the latest agent, which is updated.
     """
     twice, holes, turns, footprints = (np.zeros(len(agents), bool) for _ in range(4))
     for at, agent in enumerate(agents):

@@ -123,12 +123,8 @@ def cut_scenes(
 def scene_records(
     scene: Scene, host: str, counts: np.ndarray, first_frame: int, first_agent: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A scene's record, (1,), and those of its frames, (frame,).
-
-    Args:
-        host: name of the vehicle.
-        counts: (frame,), number of agents of each frame.
-        first_frame, first_agent: numbers of its first frame and agent in the whole dataset.
+    """A scene's record, (1,), and those of its frames, (frame,), of a vehicle `host`. `counts`: (frame,), number of
+    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset.
     """
     frames = np.zeros(len(scene.times), FRAME)
     past = first_agent + np.cumsum(counts)
@@ -266,13 +262,11 @@ def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple
 def _interpolate(
     instants: np.ndarray, rows: Objects, yaw: np.ndarray, max_gap: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One track at the instants that lie between two of its samples, or on one.
+    """One track at the instants that lie between two of its samples, or on one: i8 (N,), the numbers of these instants;
+    f8 (N, 3) position, m; f8 (N, 3) velocity, m/s; f8 (N,) yaw, rad.
 
     The position is the cubic polynomial with the positions and velocities of both samples (Hermite); the velocity and
     the yaw are on a straight line between theirs.
-
-    Returns:
-        i8 (N,), the numbers of these instants; f8 (N, 3) position, m; f8 (N, 3) velocity, m/s; f8 (N,) yaw, rad.
     """
     # A frame on a sample may differ from it by the rounding of nanoseconds.
     slack = 1e-6

@@ -88,11 +88,8 @@ def microseconds(ts: float) -> int:
 
 
 def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndarray, vel: np.ndarray) -> str:
-    """The pose of a sensor.
-
-    Args:
-        ts: of the sample, s.
-        pos, vel: f8 (3,), m and m/s, in the world of `_odom`; rot: f8 (3, 3), world-from-sensor, front-left-up.
+    """The pose of a sensor at the time of a sample, s. `pos`, `vel`: f8 (3,), m and m/s, in the world of `_odom`;
+    `rot`: f8 (3, 3), world-from-sensor, front-left-up.
     """
     quat = np.full(4, np.nan)
     if np.isfinite(rot).all():
@@ -199,11 +196,8 @@ def _keep_history(job: ExportJob) -> None:
 
 
 class _Source:
-    """The key frames of one recording, and what there is to say about them.
-
-    Attributes:
-        sensor: the name of the payload's sensor; samples: its valid ones.
-        keys: i8 (key,), of its valid samples.
+    """The key frames of one recording, `keys`, i8 (key,), of the valid `samples` of the payload's `sensor`, and what
+    there is to say about them.
     """
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:

@@ -39,11 +39,8 @@ BLOCK = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """One revision of an annotation, as the difference from those since the latest snapshot.
-
-    Attributes:
-        index: numbers of the blocks whose concatenation is the text.
-        blocks: (number, bytes) of the blocks that this entry stores.
+    """One revision of an annotation, as the difference from those since the latest snapshot: the numbers of the blocks
+    whose concatenation is the text, and number and bytes of the blocks that this entry stores.
     """
 
     index: tuple[int, ...]

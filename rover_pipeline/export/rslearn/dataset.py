@@ -40,12 +40,8 @@ from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_t
 
 
 class Slice(NamedTuple):
-    """A slice of time.
-
-    Attributes:
-        number: of the slice in its recording.
-        numbers: i8 (sweep,), the sweeps with a known pose in it.
-        split: number of its split.
+    """A slice of time: its number in its recording, the sweeps with a known pose in it, i8 (sweep,), and the number of
+    its split.
     """
 
     number: int
@@ -81,10 +77,7 @@ class Ground:
     def __init__(
         self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
     ) -> None:
-        """
-        Args:
-            radars: layer of power -> the recording as the radar of it sees it.
-        """
+        """`radars`: layer of power -> the recording as the radar of it sees it."""
         path, self._options = recording.path, options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})

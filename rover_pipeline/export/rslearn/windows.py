@@ -35,12 +35,8 @@ _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
 
 
 class Tile(NamedTuple):
-    """A square of the ground.
-
-    Attributes:
-        x, y: number of the tile from the origin of the world along x and y.
-        pixels: number of pixels along an edge.
-        resolution: edge of a pixel, m.
+    """A square of the ground: its number from the origin of the world along x and y, the number of pixels along an
+    edge, and the edge of a pixel, m.
     """
 
     x: int
@@ -104,12 +100,8 @@ def config(layers: Sequence[str]) -> dict[str, Any]:
 
 
 def metadata(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> dict[str, Any]:
-    """`metadata.json` of a window.
-
-    Args:
-        crs: a text that describes the coordinates of the ground.
-        begin, end: first and last sweep that it shows, s.
-        options: such as `split`.
+    """`metadata.json` of a window of coordinates that `crs` describes, from the first to the last sweep that it shows,
+    s, with options such as `split`.
     """
     return {
         "bounds": list(tile.bounds),
@@ -143,11 +135,8 @@ def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
 
 
 def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) -> dict[str, Any]:
-    """A line through positions, or a point where nothing moves.
-
-    Args:
-        ts: f8 (N,), s; pos: f8 (N, 2 or more), m.
-        properties: besides `times`, the times of the corners.
+    """A line through positions, f8 (N, 2 or more), m, or a point where nothing moves, with properties besides `times`,
+    those of its corners, from `ts`, f8 (N,), s.
     """
     corners = [0]
     for at in range(1, len(pos)):

@@ -133,10 +133,7 @@ def _norm(vel: np.ndarray) -> np.ndarray:
 
 
 def compare_radar_speed(
-    sidecar: Mapping[str, Any],
-    pose: SpeedCurve | None,
-    measured: SpeedCurve | None,
-    sigma: np.ndarray | None = None,
+    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None, sigma: np.ndarray | None = None
 ) -> RadarSpeed | None:
     """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
 
