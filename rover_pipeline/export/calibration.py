@@ -45,9 +45,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     poses = {name: _pose(mount, name in cameras) for name, mount in mounts.items()}
     imu = next((name for name in mounts if rig.types.get(name) == "imu"), None)
     out.mkdir()
-    _yaml(
-        out / "tf_static.yaml", {"transforms": [_transform(main, name, poses[name]) for name in poses if name != main]}
-    )
+    transforms = [_transform(main, name, pose) for name, pose in poses.items() if name != main]
+    _yaml(out / "tf_static.yaml", {"transforms": transforms})
     chain: dict[str, Any] = {}
     before = ""
     for name, lens in cameras.items():

@@ -180,11 +180,13 @@ def export_dataset(
     if make:
         load("rover_pipeline.export.making:make_needed")(entries, options.needs(), options.several(), cores=threads)
     recordings = find_recordings(entries, output_root)
+    sensors = [each.partition("/")[0] for each in options.needs()]
     for recording in recordings:
         for reference in options.needs():
             if not reference.endswith(OPTIONAL):
                 recording.require(reference, name)
-        require_fresh(recording.path, sensors_read(recording, options), f"export {name}")
+        read = dict.fromkeys(view.called(each) for view in recording.each(*options.several()) for each in sensors)
+        require_fresh(recording.path, [*read], f"export {name}")
     asked = {"options": options.model_dump(mode="json")}
     asked |= {"splits": split_options.model_dump(mode="json")} if format.splits else {}
     inputs = {each.name: _inputs(each, options) for each in recordings}
@@ -269,12 +271,6 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
     if exists(config := recording.path / "config.yaml"):
         prints["config.yaml"] = fingerprint(config)
     return _digest(prints)
-
-
-def sensors_read(recording: Recording, options: DatasetOptions) -> list[str]:
-    """Names of the sensors of a recording that an export may read, raw and virtual."""
-    names = [each.partition("/")[0] for each in options.needs()]
-    return list(dict.fromkeys(view.called(each) for view in recording.each(*options.several()) for each in names))
 
 
 def _note_others(job: ExportJob, recording: Recording) -> None:

@@ -232,10 +232,8 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
 
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
     """Compare a trace with its reference, print what is found or put it into `comparisons`, and give the problems."""
-    compare_trace, text_of = (
-        load(f"rover_pipeline.validation.against:{name}") for name in ("compare_trace", "text_of")
-    )
-    for each in compare_trace(trace, against):
+    text_of = load("rover_pipeline.validation.against:text_of")
+    for each in load("rover_pipeline.validation.against:compare_trace")(trace, against):
         other = f"{each.sensor} against {Path(each.against).name}" if each.sensor in comparisons else each.sensor
         comparisons[other] = each.as_json()
         if not as_json:

@@ -116,9 +116,7 @@ def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mo
     for (one, a), (two, b) in combinations(found, 2):
         if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < FALSE_ALARM:
             text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
-            return start.declared, mounts.MountEstimate(
-                start.declared, whole.prior, whole.prior, (text,), adopted=False
-            )
+            return start.declared, mounts.unknown(start.declared, text)
     return start.declared, whole
 
 

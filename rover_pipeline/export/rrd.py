@@ -209,7 +209,14 @@ def _write_pictures(recording: _Recording, view: Recording) -> None:
     entity = f"{recording.write_mount(view, 'camera')}/image"
     size, lens = _picture(view, video, recording.options)
     if lens is not None:
-        recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
+        pinhole = recording.rr.Pinhole(
+            focal_length=[lens.fx, lens.fy],
+            principal_point=[lens.cx, lens.cy],
+            resolution=[lens.width, lens.height],
+            camera_xyz=recording.rr.ViewCoordinates.FLU,
+            image_plane_distance=0.5,
+        )
+        recording.stream.log(entity, pinhole, static=True)
     chosen = recording.chosen(video)
     for first in range(0, len(chosen), _BATCH):
         pictures = {at: _read_jpeg(video, at, size, lens) for at in chosen[first : first + _BATCH]}
@@ -236,16 +243,6 @@ def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None
         return None
     picture = resize(sample["video.avi"], *size)
     return jpeg.encode(undistort(picture, lens) if lens is not None and is_distorted else picture)
-
-
-def _pinhole(rr: Any, lens: Lens) -> Any:
-    return rr.Pinhole(
-        focal_length=[lens.fx, lens.fy],
-        principal_point=[lens.cx, lens.cy],
-        resolution=[lens.width, lens.height],
-        camera_xyz=rr.ViewCoordinates.FLU,
-        image_plane_distance=0.5,
-    )
 
 
 def _write_radar_power(recording: _Recording, view: Recording) -> None:

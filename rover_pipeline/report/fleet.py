@@ -118,16 +118,17 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
     if before is not None and before.get("step") != STEP:
         result = before.get("sensor", "a result")
         raise InTheWayError(f"{directory}: holds {result} of one recording; choose another folder")
-    traces = _traces_by_name(entries)
+    traces = [path.absolute() for path in locate_traces(list(entries), Path.cwd(), None)]
+    common = Path(os.path.commonpath(traces)) if len(traces) > 1 else traces[0].parent
     rows = []
     with progress("report", len(traces), unit="recording") as advance:
-        for name, trace in traces.items():
+        for trace in traces:
             problem = ""
             try:
                 make_report(trace)
             except (RoverError, OSError) as error:
                 problem = f"has no report, for it cannot be written: {error}"
-            rows.append(read_row(trace, name, directory, problem))
+            rows.append(read_row(trace, str(trace.relative_to(common)), directory, problem))
             advance(1)
     rows = sorted(load("rover_pipeline.report.moved:compare_mounts")(rows), key=_badness)
     summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
@@ -208,13 +209,6 @@ def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
     except (ValidationError, FormatError) as error:
         why = explain(error) if isinstance(error, ValidationError) else error
         return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {why}")
-
-
-def _traces_by_name(entries: Sequence[str]) -> dict[str, Path]:
-    """Traces by their name on the page: their paths relative to the folder that contains all of them."""
-    traces = [path.absolute() for path in locate_traces(list(entries), Path.cwd(), None)]
-    common = Path(os.path.commonpath(traces)) if len(traces) > 1 else traces[0].parent
-    return {str(trace.relative_to(common)): trace for trace in traces}
 
 
 def _default_directory(entries: Sequence[str]) -> Path:

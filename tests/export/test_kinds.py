@@ -72,7 +72,7 @@ def test_the_ground_from_above_is_the_same_from_points_as_from_images(images: Pa
     options = RslearnOptions(radar=False, objects=False, every=4)
     layers = []
     for trace in (images, points):
-        ground = Ground(Recording.of(trace), options)
+        ground = Ground(Recording.of(trace), options, {})
         layers.append(ground.rasters(Slice(0, ground.numbers[:12], 0), 1))
     (extent, one), (other_extent, other) = layers
     assert extent == other_extent

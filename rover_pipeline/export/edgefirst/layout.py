@@ -205,11 +205,9 @@ LAYOUT = Layout(
         Picture(),
         {
             **_GREY,
-            "its pixels hold no 2 sequences of 4 antennas": lambda image: (
-                not (image.shape[0] % 2 or image.shape[1] % 8)
-            ),
-            "its values are not around 32768: is the byte order right?": lambda image: (
-                abs(float(np.median(image)) - 32768) <= 8192
+            "its pixels hold no 2 sequences of 4 antennas": lambda cube: not (cube.shape[0] % 2 or cube.shape[1] % 8),
+            "its values are not around 32768: is the byte order right?": lambda cube: (
+                abs(float(np.median(cube)) - 32768) <= 8192
             ),
         },
     ),

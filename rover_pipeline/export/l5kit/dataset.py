@@ -52,9 +52,7 @@ def write(job: ExportJob) -> None:
     whole = _Store(job, None)
     stores = [_Store(job, name) for name in SPLIT_STORES]
     for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
-        scenes = records.cut_scenes(
-            trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames
-        )
+        scenes = records.cut_scenes(trajectory, instants, split, options)
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
         agents = _agents_of(recording, trajectory, scenes, options)

@@ -98,24 +98,20 @@ def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
     return np.arange(first, last + 1, dtype="i8") * step
 
 
-def cut_scenes(
-    trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, *, min_frames: int, max_frames: int | None
-) -> list[Scene]:
+def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, options: L5kitOptions) -> list[Scene]:
     """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes.
 
     Args:
         times: i8 (N,), instants of frames, ns, at a constant step.
         splits: (N,), number of the split of each; negative = none, so it is left out.
-        min_frames: shorter scenes are left out.
-        max_frames: longer ones are cut; None = they are not.
     """
     states, known = trajectory.at(times / 1e9)
     split_of = np.where(known, splits, NO_SPLIT)
-    limit, scenes = max_frames or len(times) or 1, []
+    limit, scenes = options.max_frames or len(times) or 1, []
     for stretch in np.split(np.arange(len(times)), np.flatnonzero(np.diff(split_of)) + 1):
         for first in range(0, len(stretch), limit):
             part = stretch[first : first + limit]
-            if len(part) >= min_frames and split_of[part[0]] >= 0:
+            if len(part) >= options.min_frames and split_of[part[0]] >= 0:
                 scenes.append(Scene(times[part], states.pos[part], states.rot[part], int(split_of[part[0]])))
     return scenes
 

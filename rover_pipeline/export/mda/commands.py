@@ -72,10 +72,8 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     for name, each in found.items():
         groups = ", ".join(f"{group} ({count} revisions)" for group, count in each["revisions"].items()) or "none"
-        head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes"
-        print(
-            printable(f"{head}\n  tags: {', '.join(each['tags'])}\n  metadata: {each['metadata']}\n  groups: {groups}")
-        )
+        head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes\n  tags: {', '.join(each['tags'])}"
+        print(printable(f"{head}\n  metadata: {each['metadata']}\n  groups: {groups}"))
     return 0
 
 

@@ -74,9 +74,7 @@ class Ground:
         floor: below the lidar; its `up` is in the world of `_odom`.
     """
 
-    def __init__(
-        self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
-    ) -> None:
+    def __init__(self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording]) -> None:
         """`radars`: layer of power -> the recording as the radar of it sees it."""
         path, self._options = recording.path, options
         shared = ("min_range", "max_range", "z_min", "z_max")
@@ -89,7 +87,7 @@ class Ground:
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
         self.pos = self._motion.trajectory.states.pos
-        self._radars = {name: _Radar(view, self._up, options) for name, view in (radars or {}).items()}
+        self._radars = {name: _Radar(view, self._up, options) for name, view in radars.items()}
         self._objects = ObjectReader(path) if options.objects else None
         if self._objects is not None:
             self._object_ts = lidar_clock(path, self._objects.ts, read_trajectory(path))
@@ -241,9 +239,8 @@ def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers
     extent, rasters = ground.rasters(part, job.threads)
     observed = rasters["occupancy"] != windows.RASTERS["occupancy"][2]
     times = ground.times(part)
-    vectors = {
-        "trajectory": windows.collection([windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)
-    }
+    path = windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})
+    vectors = {"trajectory": windows.collection([path], crs)}
     objects = ground.objects(part)
     if objects is not None:
         vectors["tracks"] = windows.collection(windows.track_features(objects, ground.classes), crs)

@@ -81,10 +81,8 @@ def known_sensors_first(names: Collection[str], rig: Rig) -> list[str]:
 
 def read_sensors(trace: Trace) -> list[SensorRecord]:
     """All sensors of a trace: first those of known types, then the others by name."""
-    rates = nominal_rates(trace.path / CONFIG)
-    return [
-        _read_sensor(trace, name, rates.get(name)) for name in known_sensors_first(trace.sensors(), Rig(trace.path))
-    ]
+    rates, names = nominal_rates(trace.path / CONFIG), known_sensors_first(trace.sensors(), Rig(trace.path))
+    return [_read_sensor(trace, name, rates.get(name)) for name in names]
 
 
 def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRecord:
