@@ -75,8 +75,7 @@ class ExportJob:
     @cached_property
     def layout(self) -> Layout:
         """The files of the format."""
-        layout: Layout = load(f"{self.format.module}:LAYOUT")
-        return layout
+        return load(f"{self.format.module}:LAYOUT")
 
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""

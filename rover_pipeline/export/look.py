@@ -193,11 +193,9 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
 
 
 def print_problems(entries: Sequence[str], as_json: bool, threads: int, against: Against | None = None) -> int:
-    """Print one line for each problem of traces and datasets. Returns the exit status. Raises ConfigError where one
-    reference is given for several traces.
-
-    Args:
-        against: what the trajectories of the traces are compared with, if they are; a line each is printed too.
+    """Print one line for each problem of traces and datasets, and for each trajectory of the traces that is compared
+    with another one, `against`. Returns the exit status. Raises ConfigError where one reference is given for several
+    traces.
     """
     problems = load("rover_pipeline.validation.check:problems")
     traces, datasets = _traces_and_datasets(entries)

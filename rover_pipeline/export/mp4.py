@@ -105,11 +105,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 
 class Picture:
-    """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3).
-
-    Attributes:
-        areas: of the panels, of those that the recording has samples for. That of a further sensor has its name, as
-            `camera camera_left`.
+    """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3). `areas` has those of the panels that the
+    recording has samples for. That of a further sensor has its name, as `camera camera_left`.
     """
 
     def __init__(self, trace: Path, begin: float) -> None:

@@ -105,10 +105,8 @@ class DatasetOutput:
 @contextmanager
 def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
     """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`. Raises
-    InTheWayError where another process is making it.
-
-    Args:
-        identity: digest of all that decides the bytes of the dataset; finished parts of attempts with it are used.
+    InTheWayError where another process is making it. `identity`: digest of all that decides the bytes of the dataset;
+    finished parts of attempts with it are used.
     """
     attempt = Attempt(path, wait=False)
     left: list[Path] = []
@@ -144,7 +142,7 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
 
 
 def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
-    """Give the finished dataset its name, in exchange for an older one of ours, which `require_ours` has looked at."""
+    """Give the finished dataset its name, in exchange for an older one of ours, which `older_dataset` looked at."""
     content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder)}
     _complete(output.folder, output.folder, content, stamp)
     names = os.listdir(path) if path.is_dir() else []
@@ -254,10 +252,8 @@ def leave_stamp(folder: Path, stamp: str | None) -> None:
 
 def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> str:
     """What is at the path of a dataset: "" = nothing, "same" = this very one, "older" = one that may be replaced.
-
-    Raises:
-        InTheWayError: something that this program did not make, or that was changed afterwards; or an export of other
-            inputs or options, and it is not to be replaced.
+    Raises InTheWayError for what this program did not make, or that was changed afterwards; and for an export of other
+    inputs or options, where it is not to be replaced.
     """
     is_folder = path.is_dir() and not path.is_symlink()
     if not os.path.lexists(path) or (is_folder and not any(files for *_, files in os.walk(path))):

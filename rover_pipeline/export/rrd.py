@@ -99,11 +99,8 @@ class _Recording:
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as a Rerun recording, the new file `out`.
-
-    Raises:
-        MissingExtraError: rerun-sdk is not installed.
-        FormatError: the trace has nothing that can be shown.
+    """Write one trace as a Rerun recording, the new file `out`. Raises MissingExtraError where rerun-sdk is not
+    installed, and FormatError where the trace has nothing that can be shown.
     """
     rr = optional("rerun", "export rrd", "rrd")
     source = Recording.of(trace)
@@ -149,10 +146,9 @@ def _piped(path: Path) -> Iterator[str]:
         finally:
             os.close(write)
         printed, _ = process.communicate()
-    number = int(printed) if printed.strip().isdigit() else None
-    if number is None:
+    if not printed.strip().isdigit():
         raise OSError(f"{path}: the process that writes it ended with status {process.returncode}")
-    if number:
+    if number := int(printed):
         raise OSError(number, os.strerror(number), str(path))
 
 

@@ -29,9 +29,7 @@ class Samples:
     """The valid samples of a sensor.
 
     Attributes:
-        sensor: the sensor that holds them.
-        ts: f8 (N,), seconds.
-        indices: i8 (N,), of the valid samples among all samples of the sensor.
+        ts: f8 (N,), s; indices: i8 (N,), of the valid samples among all samples of the sensor.
         channels: what is read, by name.
         undecodable: number of samples that were read so far and could not be decoded.
     """

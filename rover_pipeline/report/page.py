@@ -179,12 +179,9 @@ def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
 
 
 def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
-    """Of each result, the invalid samples that follow from others.
-
-    Returns:
-        Sensor -> samples that a raw sensor of the same times, or a result that it is made from, already marks, and
-        poses between poses of the odometry of which one is not valid; and of the others those of poses before the
-        first or after the last valid one.
+    """Of each result, the invalid samples that follow from others: samples that a raw sensor of the same times, or a
+    result that it is made from, already marks, and poses between poses of the odometry of which one is not valid; and
+    of the others those of poses before the first or after the last valid one.
     """
     odom = contents.records.get("_odom")
     found = {}

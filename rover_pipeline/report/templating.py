@@ -24,8 +24,9 @@ GLOSSARY = Path("docs", "glossary.md")
 def environment() -> Environment:
     """The templates, and the filters that they use."""
     loader = PackageLoader("rover_pipeline.report")
-    style = {"trim_blocks": True, "lstrip_blocks": True}
-    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **style)
+    templates = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     for function in (
         formatting.count, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
         formatting.offset, formatting.percent, formatting.ppm, formatting.significant, formatting.utc,

@@ -99,11 +99,9 @@ def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
 
 
 def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, options: L5kitOptions) -> list[Scene]:
-    """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes.
-
-    Args:
-        times: i8 (N,), instants of frames, ns, at a constant step.
-        splits: (N,), number of the split of each; negative = none, so it is left out.
+    """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes. `times`: i8
+    (N,), instants of frames, ns, at a constant step; `splits`: (N,), number of the split of each; negative = none, so
+    it is left out.
     """
     states, known = trajectory.at(times / 1e9)
     split_of = np.where(known, splits, NO_SPLIT)
@@ -229,17 +227,12 @@ def _runs(
 
 
 def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of one track with one extent and a continuous yaw.
+    """Boxes of one track, whose yaw is f8 (row,), rad, extent f8 (row, 3), m, and velocity f8 (row, 3), m/s, with one
+    extent, the median, f8 (3,), and a continuous yaw, f8 (row,), without steps of a whole turn.
 
     A box is the same after a half turn, and after a quarter turn with length and width exchanged. Of the four
-    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the
-    length that in which the object moves.
-
-    Args:
-        yaw: f8 (row,), rad; extent: f8 (row, 3), m; vel: f8 (row, 3), m/s.
-
-    Returns:
-        f8 (row,), yaw without steps of a whole turn, and f8 (3,), the median extent.
+    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the length
+    that in which the object moves.
     """
     yaw, extent = yaw.copy(), extent.copy()
     for at in range(1, len(yaw)):

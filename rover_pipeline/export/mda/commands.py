@@ -66,7 +66,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    found = {str(path): _described(files.read_item(path)) for path in _files(arguments.paths)}
+    found: dict[str, dict[str, Any]] = {}
+    for path in _files(arguments.paths):
+        item = files.read_item(path)
+        found[str(path)] = {
+            "type": item.data_type,
+            "payload_bytes": len(item.payload),
+            "tags": list(item.tags),
+            "metadata": item.metadata,
+            "revisions": {name: len(entries) for name, entries in item.groups.items()},
+        }
     if arguments.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -75,16 +84,6 @@ def _list(arguments: argparse.Namespace) -> int:
         head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes\n  tags: {', '.join(each['tags'])}"
         print(printable(f"{head}\n  metadata: {each['metadata']}\n  groups: {groups}"))
     return 0
-
-
-def _described(item: files.Item) -> dict[str, Any]:
-    return {
-        "type": item.data_type,
-        "payload_bytes": len(item.payload),
-        "tags": list(item.tags),
-        "metadata": item.metadata,
-        "revisions": {name: len(entries) for name, entries in item.groups.items()},
-    }
 
 
 def _versions(arguments: argparse.Namespace) -> int:

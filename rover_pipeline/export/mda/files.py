@@ -172,13 +172,11 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
     """The revisions with a new one at the end; the same ones if `text` is that of the latest.
 
     The reference program adds nothing either when a text returns to that of *any* earlier revision, so that its latest
-    revision is then not the latest text. Here a text that returns is a new revision, which stores no new blocks.
+    revision is then not the latest text. Here a text that returns is a new revision, which stores no new blocks. A
+    snapshot stores all blocks so far, each number once. The reference stores some of them twice; it reads both.
 
-    A snapshot stores all blocks so far, each number once. The reference stores some of them twice; it reads both.
-
-    Raises:
-        ValueError: the text is not ASCII, or an earlier revision cannot be read. Readers decode each block as UTF-8 on
-            its own, and a character of several bytes could be cut in two.
+    Raises ValueError where the text is not ASCII, or an earlier revision cannot be read. Readers decode each block as
+    UTF-8 on its own, and a character of several bytes could be cut in two.
     """
     if not text.isascii():
         raise ValueError("an annotation must be ASCII; write other characters as escapes of JSON")
@@ -205,11 +203,8 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
 
 
 def text_of(entries: tuple[Entry, ...], revision: int) -> str:
-    """The text of a revision, counted from 0; -1 is the latest.
-
-    Raises:
-        LookupError: there is no such revision.
-        ValueError: it refers to a block that is not stored, or is not ASCII.
+    """The text of a revision, counted from 0; -1 is the latest. Raises LookupError where there is none, and ValueError
+    where it refers to a block that is not stored, or is not ASCII.
     """
     at = revision + len(entries) if revision < 0 else revision
     if not 0 <= at < len(entries):
@@ -251,15 +246,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def add_revision(path: Path, group: str, text: str) -> int:
-    """Add a revision to a group of a file, unless its latest one has this text already. Returns how many the group has
-    then.
+    """Add a revision to a group of a file, unless its latest one has this text. Returns how many the group has then.
 
     Whatever fails, the older or the newer content is there as a whole. Two calls for one file, or a call and an export
-    of the dataset that the file is in, wait for one another.
-
-    Raises:
-        FormatError: the file is damaged, or the text is not ASCII.
-        RoverError: it cannot be written.
+    of the dataset that the file is in, wait for one another. Raises FormatError where the file is damaged, or the text
+    is not ASCII, and another RoverError where it cannot be written.
     """
     path = path.absolute()
     dataset = _dataset_of(path)

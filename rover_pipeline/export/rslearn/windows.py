@@ -253,11 +253,8 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 
 def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
     """A file with one band whose grid is exactly that of a window: readers then resample nothing. Raises
-    MissingExtraError where rasterio is not installed.
-
-    Args:
-        raster: (row, column), row 0 at the largest y.
-        unknown: value of pixels that are not known.
+    MissingExtraError where rasterio is not installed. `raster`: (row, column), row 0 at the largest y; `unknown`: value
+    of pixels that are not known.
     """
     rasterio = optional("rasterio", "export rslearn", "rslearn")
     left, top, _, _ = tile.bounds
