@@ -86,8 +86,7 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
 def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
     """The splits of the instants of a recording, i1 (instant,), NO_SPLIT where an instant's sample of a sensor also
     belongs to an instant of another split. Only gaps that are shorter than the tolerance of the matching, or none,
-    leave such instants. `indices`: of each sensor, its sample at each instant, (instant,); -1 = none.
-    """
+    leave such instants. `indices`: of each sensor, its sample at each instant, (instant,); -1 = none."""
     apart = splits.copy()
     for index in indices:
         known = (index >= 0) & (splits != NO_SPLIT)

@@ -33,8 +33,7 @@ _MOUNTED = ("radar", "camera", "imu")
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write `kalibr_camchain.yaml`, `tf_static.yaml`, for each camera `NAME_camera_info.yaml` and `NAME_calib.txt` (of
     KITTI), and nuScenes' `sensor.json` and `calibrated_sensor.json`. Raises FormatError where nothing says where any
-    sensor is, or a camera has no intrinsics.
-    """
+    sensor is, or a camera has no intrinsics."""
     rig = Rig(trace)
     main = rig.main("lidar") or "lidar"
     mounts = {name: sensor_mount(trace, name) for name, type in rig.types.items() if type in _MOUNTED}

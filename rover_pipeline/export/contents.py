@@ -39,8 +39,7 @@ class Content:
 
 class Records(Content):
     """Binary rows of one type, without a header. `fields`: name, type and, if a row has several values of it, their
-    shape: `("xyz", "<f4", (3,))`.
-    """
+    shape: `("xyz", "<f4", (3,))`."""
 
     def __init__(self, *fields: tuple[str, str] | tuple[str, str, tuple[int, ...]]) -> None:
         self.dtype = np.dtype([*fields])
@@ -88,8 +87,7 @@ class Numbers(Content):
 
 class Table(Content):
     """Comma-separated columns of numbers below a line with their names. Further columns are allowed. `columns`: name ->
-    format of its numbers, such as `.9f`, or `d` for whole ones.
-    """
+    format of its numbers, such as `.9f`, or `d` for whole ones."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = columns
@@ -117,8 +115,7 @@ class Table(Content):
 class Arrays(Content):
     """Named arrays, as NumPy's `.npz`. Further arrays are allowed, and objects are refused: they could run code.
     `arrays`: name -> kinds that its values may have (`f`, `ui`, `b` ...) and its shape, of numbers and of names. What
-    has a name has any length, the same in all arrays.
-    """
+    has a name has any length, the same in all arrays."""
 
     def __init__(self, **arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays

@@ -148,8 +148,7 @@ def _require_readable(folder: Path) -> None:
 @contextlib.contextmanager
 def _of_others(folder: Path, format: DatasetFormat) -> Iterator[None]:
     """Turns what a parser raises into FormatError. Any program may have written the files, and each library that parses
-    them raises errors of its own classes. So everything that reading raises is about the dataset.
-    """
+    them raises errors of its own classes. So everything that reading raises is about the dataset."""
     _require_readable(folder)
     try:
         yield
@@ -195,8 +194,7 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
 def print_problems(entries: Sequence[str], as_json: bool, threads: int, against: Against | None = None) -> int:
     """Print one line for each problem of traces and datasets, and for each trajectory of the traces that is compared
     with another one, `against`. Returns the exit status. Raises ConfigError where one reference is given for several
-    traces.
-    """
+    traces."""
     problems = load("rover_pipeline.validation.check:problems")
     traces, datasets = _traces_and_datasets(entries)
     if against is not None and against.path is not None and len(traces) != 1:

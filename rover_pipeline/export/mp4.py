@@ -83,8 +83,7 @@ _Area = tuple[int, int, int, int]
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write one trace as a video, the new file `out`. It does not depend on the number of threads. Raises FormatError
-    where the trace has nothing that can be shown.
-    """
+    where the trace has nothing that can be shown."""
     rate = RATE / options.every
     every = (find_samples(view, *names) for names in _TIMED_CHANNELS for view in Recording.of(trace).each_of(names[0]))
     timed = [samples for samples in every if samples and len(samples)]
@@ -106,8 +105,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 class Picture:
     """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3). `areas` has those of the panels that the
-    recording has samples for. That of a further sensor has its name, as `camera camera_left`.
-    """
+    recording has samples for. That of a further sensor has its name, as `camera camera_left`."""
 
     def __init__(self, trace: Path, begin: float) -> None:
         """`begin`: time of the first picture, from which the clock in the pictures counts, s."""
@@ -147,8 +145,7 @@ def _panels_of(recording: Recording, kind: str, type: str) -> list[tuple[str, Re
 
 def arrange(shown: Sequence[str]) -> dict[str, _Area]:
     """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap. The
-    panels of several sensors of a type share the place of one.
-    """
+    panels of several sensors of a type share the place of one."""
     rows: list[tuple[int, dict[str, float]]] = []
     for height, widths in _ROWS:
         alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in widths}
@@ -260,8 +257,7 @@ def _points_panel(trace: Recording) -> Panel | None:
 
 def power_panel(trace: Recording, product: str) -> Panel | None:
     """The radar's power, of the product `range_doppler`, range to the right and receding upward, or of `range_azimuth`,
-    range upward and azimuth to the right.
-    """
+    range upward and azimuth to the right."""
     samples = find_samples(trace, f"_radar_{product}", "power")
     limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)]))
 
@@ -274,8 +270,7 @@ def power_panel(trace: Recording, product: str) -> Panel | None:
 
 def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel | None:
     """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far, up to
-    a range from the lidar to the nearer edges of the panel, m; None = most points are inside.
-    """
+    a range from the lidar to the nearer edges of the panel, m; None = most points are inside."""
     sweeps = find_sweeps(trace)
     radars = [(found, view.mount("radar")) for view in trace.each("radar") if (found := find_radar_points(view))]
     if (sweeps is None or not len(sweeps.samples)) and not radars:

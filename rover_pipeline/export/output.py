@@ -33,8 +33,7 @@ _PARTS = "parts"
 @contextmanager
 def new_output(path: Path) -> Iterator[Path]:
     """A scratch path to build a new file or directory at. It becomes `path` when the block ends without an error.
-    Raises InTheWayError where `path` exists, or another process is making it.
-    """
+    Raises InTheWayError where `path` exists, or another process is making it."""
     path = path.absolute()
     with scratch(path) as folder:
         output = folder / path.name
@@ -106,8 +105,7 @@ class DatasetOutput:
 def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
     """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`. Raises
     InTheWayError where another process is making it. `identity`: digest of all that decides the bytes of the dataset;
-    finished parts of attempts with it are used.
-    """
+    finished parts of attempts with it are used."""
     attempt = Attempt(path, wait=False)
     left: list[Path] = []
 
@@ -253,8 +251,7 @@ def leave_stamp(folder: Path, stamp: str | None) -> None:
 def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> str:
     """What is at the path of a dataset: "" = nothing, "same" = this very one, "older" = one that may be replaced.
     Raises InTheWayError for what this program did not make, or that was changed afterwards; and for an export of other
-    inputs or options, where it is not to be replaced.
-    """
+    inputs or options, where it is not to be replaced."""
     is_folder = path.is_dir() and not path.is_symlink()
     if not os.path.lexists(path) or (is_folder and not any(files for *_, files in os.walk(path))):
         return ""

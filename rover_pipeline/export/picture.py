@@ -300,9 +300,7 @@ def _is_row(spec: ChannelSpec) -> bool:
 
 
 def _draw_sensor(figure: Figure, sensor: Sensor, frame: int) -> bool:
-    """A frame of the first channel that is an image, or else all others over time. Returns whether it is the frame
-    alone.
-    """
+    """A frame of the first channel that is an image, or else all others over time. Returns whether it is a frame."""
     names = [name for name in sensor.specs if name not in (TS, VALID)]
     images = [name for name in names if _is_image(sensor.specs[name])]
     # A covariance of 6 x 6 numbers beside states is no picture of its sensor.

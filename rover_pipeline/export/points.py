@@ -88,8 +88,7 @@ def _write_points(
 
 def _sweeps(sensor: Sensor) -> tuple[np.ndarray, Callable[[int], Points]]:
     """The sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel:
-    which are valid, u1 (N,), and a function that gives the returns of a sweep by its number.
-    """
+    which are valid, u1 (N,), and a function that gives the returns of a sweep by its number."""
     specs, project = sensor.specs, None
     names: list[str]
     if "rng" in specs:

@@ -66,8 +66,7 @@ print(failed)
 @dataclass
 class _Recording:
     """A Rerun recording while a trace is written to it. `rr` is the module `rerun`, an optional library; `shown` names
-    what was written, and `undecodable` counts the samples that were left out because they cannot be decoded.
-    """
+    what was written, and `undecodable` counts the samples that were left out because they cannot be decoded."""
 
     trace: Recording
     options: ExportOptions
@@ -100,8 +99,7 @@ class _Recording:
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write one trace as a Rerun recording, the new file `out`. Raises MissingExtraError where rerun-sdk is not
-    installed, and FormatError where the trace has nothing that can be shown.
-    """
+    installed, and FormatError where the trace has nothing that can be shown."""
     rr = optional("rerun", "export rrd", "rrd")
     source = Recording.of(trace)
     name = source.name
@@ -132,8 +130,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 @contextmanager
 def _piped(path: Path) -> Iterator[str]:
     """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`. The end
-    of the block, which must have closed what it opened, raises OSError where the file could not be written.
-    """
+    of the block, which must have closed what it opened, raises OSError where the file could not be written."""
     read, write = os.pipe()
     command = [sys.executable, "-I", "-S", "-c", _COPY, str(path)]
     with subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE) as process:
@@ -227,8 +224,7 @@ def _write_pictures(recording: _Recording, view: Recording) -> None:
 
 def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
     """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion, because
-    Rerun draws points over a picture as a pinhole sees them, and knows no other lens.
-    """
+    Rerun draws points over a picture as a pinhole sees them, and knows no other lens."""
     channel: Any = video.sensor.channel("video.avi")
     height, width, _ = channel.spec.shape
     is_distorted = lens is not None and lens.is_distorted

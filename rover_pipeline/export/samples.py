@@ -69,9 +69,7 @@ class Samples:
 
 
 def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples | None:
-    """Samples of some channels of a sensor, which is named by types as in `Recording`; None when one of them is not
-    there.
-    """
+    """Samples of some channels of a sensor, named by types as in `Recording`; None when one of them is not there."""
     folder = recording.folder(sensor)
     if not (folder / META).exists() or is_empty(folder):
         return None
@@ -98,16 +96,14 @@ def find_radar_points(recording: Recording) -> Samples | None:
 
 class Sweeps(NamedTuple):
     """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges: the samples
-    that they are read from, and a function that takes one of them.
-    """
+    that they are read from, and a function that takes one of them."""
 
     samples: Samples
     to_points: Callable[[dict[str, np.ndarray]], np.ndarray]
 
     def points(self, at: int, max_points: int | None = None) -> np.ndarray | None:
         """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded. `max_points`: keep only
-        every n-th column, so that about so many points remain; None = keep all.
-        """
+        every n-th column, so that about so many points remain; None = keep all."""
         sample = self.samples.read(at)
         if sample is None:
             return None
@@ -133,8 +129,7 @@ def find_sweeps(recording: Recording) -> Sweeps | None:
 def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m, NaN
     without a return. It raises FormatError for ranges of another size; so does this one where `lidar.json` is missing
-    or is not the metadata of an Ouster lidar.
-    """
+    or is not the metadata of an Ouster lidar."""
     rig = Rig(lidar.parent)
     sidecar = lidar / (rig.sidecar(lidar.name) if lidar.name in rig.types else "lidar.json")
     try:
@@ -157,8 +152,7 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
 
 def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> None:
     """Print to stderr how long an export, `label`, will take on so many threads, by what one sample of each kind takes
-    now. `work`: number of samples, what they are called, and a function that does what one of them takes.
-    """
+    now. `work`: number of samples, what they are called, and a function that does what one of them takes."""
     total = 0.0
     for count, _, probe in work:
         if count:

@@ -22,8 +22,7 @@ from rover_pipeline.validation.rig import clock_options, whole_sensor
 
 class Sweep(NamedTuple):
     """The returns of a sweep: points, f4 (N, 3), m, in the frame that the lidar had at the sweep's time stamp,
-    front-left-up, and their reflectivity, u1 (N,); None where the lidar has none.
-    """
+    front-left-up, and their reflectivity, u1 (N,); None where the lidar has none."""
 
     xyz: np.ndarray
     rfl: np.ndarray | None
@@ -105,8 +104,7 @@ class PosedSweeps(RawSweeps):
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
         """The returns in the `images` of a sweep, but for points whose instant is damaged. Where nothing is known of
-        the motion within sweeps, as `reader.notes` say, points stay where they were measured.
-        """
+        the motion within sweeps, as `reader.notes` say, points stay where they were measured."""
         given: dict[str, Any] = {name: image[None] for name, image in images.items()}
         made = (of_points if self.has_points else points)(
             **given,

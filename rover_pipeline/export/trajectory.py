@@ -44,8 +44,7 @@ def write_kitti(trace: Path, out: Path, options: ExportOptions) -> None:
 def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]:
     """The valid ones among every n-th pose of `_odom`, or of the sensor asked for: times, f8 (N,), s, and poses,
     world-from-sensor, f8. Raises FormatError where there is no such sensor, it holds no poses, or none of them is
-    valid.
-    """
+    valid."""
     folder = trace / (options.sensor or _ODOMETRY)
     if not (folder / META).exists():
         hint = f"make it: {run_command(trace, [folder.name])}, or name another with --sensor"

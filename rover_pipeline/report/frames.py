@@ -84,8 +84,7 @@ def draw_instants(
     trace: Trace, records: Mapping[str, SensorRecord], begin: float, instants: int, width: int
 ) -> list[Instant]:
     """The frames of a trace at so many evenly spaced instants, counted from the begin of the recording, s, in pictures
-    of a width, pixels; none without images.
-    """
+    of a width, pixels; none without images."""
     main = filter(None, map(records.get, map(Rig(trace.path).main, TYPES)))
     reference = next((record for record in main if len(record.ts)), None)
     sources = _readable_images(trace, records, width)

@@ -50,8 +50,7 @@ def glossary() -> dict[str, str]:
 
 def _word(text: str, name: str = "") -> Markup:
     """A word as a link to what it means, at the end of the page; the word alone where the glossary does not have it.
-    `name`: of the entry, where the text is another form of it.
-    """
+    `name`: of the entry, where the text is another form of it."""
     for names, meaning in glossary().items():
         if (name or text.lower()) in names.split(", "):
             anchor = f"word-{names.split(', ')[0].replace(' ', '-')}"

@@ -127,8 +127,7 @@ def png16(image: np.ndarray) -> bytes:
 
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
     """A JPEG with its time, s since the epoch, in EXIF, in UTC with microseconds, and a description in ASCII. Its
-    picture is not encoded anew. (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)
-    """
+    picture is not encoded anew. (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)"""
     when = datetime.fromtimestamp(time, UTC)
     stamp = when.strftime("%Y:%m:%d %H:%M:%S")
     taken = {Base.DateTimeOriginal: stamp, Base.OffsetTimeOriginal: "+00:00"}

@@ -51,8 +51,7 @@ OFFSET = 32768
 
 class RadarFrames:
     """The frames of a radar as EdgeFirst's files have them. Can be shared by threads. `valid`, bool (N,): those that
-    can be trusted; `scale`: stored value of an amplitude of one ADC count.
-    """
+    can be trusted; `scale`: stored value of an amplitude of one ADC count."""
 
     def __init__(self, recording: Recording) -> None:
         folder, points = recording.folder("radar"), recording.folder("_radar_points")
@@ -118,8 +117,7 @@ class RadarFrames:
 
     def points(self, number: int, power: np.ndarray) -> dict[str, np.ndarray]:
         """Points of a frame, whose power is f4 (doppler, range), dB: `x y z` m in the lidar frame, `speed` m/s,
-        `power`, `noise` and `rcs` in dB, f4 (N,).
-        """
+        `power`, `noise` and `rcs` in dB, f4 (N,)."""
         assert self._points is not None
         read = {name: self._points.channel(name).sample(number) for name in ("xyz", "doppler", "snr")}
         count = int(self._points.channel("count").sample(number))

@@ -131,9 +131,7 @@ _MAX_CHUNK = 1 << 28
 
 
 class ArrayWriter:
-    """Appends records, of a little-endian type, to an array in a new folder, so many in each chunk. Closing it writes
-    `.zarray`.
-    """
+    """Appends little-endian records to an array in a new folder, so many in each chunk. Closing it writes `.zarray`."""
 
     def __init__(self, folder: Path, dtype: np.dtype, chunk: int) -> None:
         folder.mkdir()
@@ -178,8 +176,7 @@ class ArrayWriter:
 
 def read_array(folder: Path, dtype: np.dtype) -> Iterator[np.ndarray]:
     """The records of an array, chunk by chunk. Raises FormatError where the array is not there or has other records, or
-    a chunk of it is missing or damaged.
-    """
+    a chunk of it is missing or damaged."""
     count, chunk, codec = _declared(folder, dtype)
     for number in range(-(-count // chunk)):
         data = _unpack(folder / str(number), codec, chunk * dtype.itemsize)
@@ -389,8 +386,7 @@ def _track_problems(
     agents: np.ndarray, frame: np.ndarray, scene: np.ndarray, last: dict[tuple[int, int], tuple[int, np.void]]
 ) -> dict[str, np.ndarray]:
     """Agents that do not continue their track as l5kit's filter wants it. `frame`, `scene`: (agent,), numbers; `last`:
-    (scene, track) -> frame and record of the latest agent, which is updated.
-    """
+    (scene, track) -> frame and record of the latest agent, which is updated."""
     twice, holes, turns, footprints = (np.zeros(len(agents), bool) for _ in range(4))
     for at, agent in enumerate(agents):
         key = int(scene[at]), int(agent["track_id"])

@@ -90,8 +90,7 @@ class Scene(NamedTuple):
 def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
     """Instants of frames, i8 (frame,), nanoseconds since the epoch, so many a second, from the first to the last
     instant that is known, s. They are multiples of the step, so another choice of scenes has frames at the same
-    instants.
-    """
+    instants."""
     step = round(1e9 / rate)
     # Times of 1e9 s as f8 are known to 0.1 microseconds.
     first, last = -(-round(begin * 1e9) // step), round(end * 1e9) // step
@@ -101,8 +100,7 @@ def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
 def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, options: L5kitOptions) -> list[Scene]:
     """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes. `times`: i8
     (N,), instants of frames, ns, at a constant step; `splits`: (N,), number of the split of each; negative = none, so
-    it is left out.
-    """
+    it is left out."""
     states, known = trajectory.at(times / 1e9)
     split_of = np.where(known, splits, NO_SPLIT)
     limit, scenes = options.max_frames or len(times) or 1, []
@@ -118,8 +116,7 @@ def scene_records(
     scene: Scene, host: str, counts: np.ndarray, first_frame: int, first_agent: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """A scene's record, (1,), and those of its frames, (frame,), of a vehicle `host`. `counts`: (frame,), number of
-    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset.
-    """
+    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset."""
     frames = np.zeros(len(scene.times), FRAME)
     past = first_agent + np.cumsum(counts)
     frames["timestamp"] = scene.times

@@ -24,8 +24,7 @@ _SUFFIXES = {"Text": ".txt", "Image": ".png", "Video": ".mp4", "Audio": ".wav"}
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands. Raises RoverError for a file, group or revision that is not there, is damaged, or would
-    be overwritten.
-    """
+    be overwritten."""
     parsed = _parser().parse_args(arguments)
     return int(parsed.run(parsed))
 

@@ -89,8 +89,7 @@ def microseconds(ts: float) -> int:
 
 def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndarray, vel: np.ndarray) -> str:
     """The pose of a sensor at the time of a sample, s. `pos`, `vel`: f8 (3,), m and m/s, in the world of `_odom`;
-    `rot`: f8 (3, 3), world-from-sensor, front-left-up.
-    """
+    `rot`: f8 (3, 3), world-from-sensor, front-left-up."""
     quat = np.full(4, np.nan)
     if np.isfinite(rot).all():
         quat = from_matrix(rot).as_quat(canonical=True)
@@ -148,8 +147,7 @@ def write(job: ExportJob) -> None:
     """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
     dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
     as it was. Raises FormatError where a recording lacks something, or has no key frame; or a file of the older dataset
-    is damaged.
-    """
+    is damaged."""
     options: MdaOptions = job.options
     views = [each for recording in job.recordings for each in job.views(recording, options.sensor)]
     sources = [_Source(view, options) for view in views]
@@ -194,8 +192,7 @@ def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -
 
 class _Source:
     """The key frames of one recording, `keys`, i8 (key,), of the valid `samples` of the payload's `sensor`, and what
-    there is to say about them.
-    """
+    there is to say about them."""
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
         self.recording, self._options = recording, options

@@ -40,8 +40,7 @@ BLOCK = 10
 @dataclass(frozen=True)
 class Entry:
     """One revision of an annotation, as the difference from those since the latest snapshot: the numbers of the blocks
-    whose concatenation is the text, and number and bytes of the blocks that this entry stores.
-    """
+    whose concatenation is the text, and number and bytes of the blocks that this entry stores."""
 
     index: tuple[int, ...]
     blocks: tuple[tuple[int, bytes], ...]
@@ -129,9 +128,7 @@ def _text(value: str) -> bytes:
 
 
 class _Reader:
-    """Reads values one after the other; `position` is that of the next byte. What a file says about sizes is not
-    trusted.
-    """
+    """Reads values one after the other; `position` is the next byte's. What a file says about sizes is not trusted."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.position = data, 0
@@ -204,8 +201,7 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
 
 def text_of(entries: tuple[Entry, ...], revision: int) -> str:
     """The text of a revision, counted from 0; -1 is the latest. Raises LookupError where there is none, and ValueError
-    where it refers to a block that is not stored, or is not ASCII.
-    """
+    where it refers to a block that is not stored, or is not ASCII."""
     at = revision + len(entries) if revision < 0 else revision
     if not 0 <= at < len(entries):
         raise LookupError(f"there is no revision {revision}; there are {len(entries)}, numbered from 0")

@@ -41,8 +41,7 @@ from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_t
 
 class Slice(NamedTuple):
     """A slice of time: its number in its recording, the sweeps with a known pose in it, i8 (sweep,), and the number of
-    its split.
-    """
+    its split."""
 
     number: int
     numbers: np.ndarray
@@ -98,8 +97,7 @@ class Ground:
 
     def rasters(self, part: Slice, threads: int) -> tuple[Extent, dict[str, np.ndarray]]:
         """The rasters of a slice by layer, (row, column) with row 0 at the smallest y, without sweeps that cannot be
-        decoded.
-        """
+        decoded."""
         options = self._options
         chosen = part.numbers[:: options.every]
         poses = {at: self._motion.columns(at, self._sweeps.reader.columns) for at in chosen.tolist()}

@@ -36,8 +36,7 @@ _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
 
 class Tile(NamedTuple):
     """A square of the ground: its number from the origin of the world along x and y, the number of pixels along an
-    edge, and the edge of a pixel, m.
-    """
+    edge, and the edge of a pixel, m."""
 
     x: int
     y: int
@@ -52,8 +51,7 @@ class Tile(NamedTuple):
 
     def cut(self, grid: np.ndarray, extent: Extent, unknown: float) -> np.ndarray:
         """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile: (pixels, pixels), row
-        0 at the largest y; `unknown` outside of the grid.
-        """
+        0 at the largest y; `unknown` outside of the grid."""
         tile = np.full((self.pixels, self.pixels), unknown, grid.dtype)
         left, bottom = self.x * self.pixels - extent.left, self.y * self.pixels - extent.bottom
         rows = slice(max(0, bottom), min(extent.height, bottom + self.pixels))
@@ -67,8 +65,7 @@ class Tile(NamedTuple):
 
 def tiles_of(observed: np.ndarray, extent: Extent, pixels: int, min_share: float) -> list[Tile]:
     """Tiles of which at least a share of the pixels is observed, in the order of x and y. `observed`: bool (row,
-    column), row 0 at the smallest y.
-    """
+    column), row 0 at the smallest y."""
     row, column = np.nonzero(observed)
     numbers = np.stack([(column + extent.left) // pixels, (row + extent.bottom) // pixels], 1)
     found, counts = np.unique(numbers, axis=0, return_counts=True)
@@ -101,8 +98,7 @@ def config(layers: Sequence[str]) -> dict[str, Any]:
 
 def metadata(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> dict[str, Any]:
     """`metadata.json` of a window of coordinates that `crs` describes, from the first to the last sweep that it shows,
-    s, with options such as `split`.
-    """
+    s, with options such as `split`."""
     return {
         "bounds": list(tile.bounds),
         "options": options,
@@ -128,16 +124,14 @@ def iso_time(ts: float) -> str:
 
 def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
     """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward. Without its
-    `properties` readers would take the numbers for degrees.
-    """
+    `properties` readers would take the numbers for degrees."""
     properties = {"crs": crs, "x_resolution": 1, "y_resolution": 1}
     return {"type": "FeatureCollection", "properties": properties, "features": list(features)}
 
 
 def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) -> dict[str, Any]:
     """A line through positions, f8 (N, 2 or more), m, or a point where nothing moves, with properties besides `times`,
-    those of its corners, from `ts`, f8 (N,), s.
-    """
+    those of its corners, from `ts`, f8 (N,), s."""
     corners = [0]
     for at in range(1, len(pos)):
         if np.hypot(*(pos[at, :2] - pos[corners[-1], :2])) >= TUNING.line_step_m:
@@ -183,8 +177,7 @@ _BLOCK = 512
 
 def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
     """Share of the sweeps that hit something in a cell, among those that hit it or looked through it: u1 (row, column),
-    percent, row 0 at the smallest y; 255 where no sweep observed the cell.
-    """
+    percent, row 0 at the smallest y; 255 where no sweep observed the cell."""
     total = counts.hits.astype("i8") + counts.misses
     percent = np.full(extent.shape, RASTERS["occupancy"][2], "u1")
     seen = total > 0
@@ -254,8 +247,7 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
     """A file with one band whose grid is exactly that of a window: readers then resample nothing. Raises
     MissingExtraError where rasterio is not installed. `raster`: (row, column), row 0 at the largest y; `unknown`: value
-    of pixels that are not known.
-    """
+    of pixels that are not known."""
     rasterio = optional("rasterio", "export rslearn", "rslearn")
     left, top, _, _ = tile.bounds
     size = tile.resolution

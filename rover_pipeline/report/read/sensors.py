@@ -197,8 +197,7 @@ class Residuals(NamedTuple):
 
 def read_residuals(sync: SensorRecord | None, measured: Mapping[str, Any]) -> dict[str, Residuals]:
     """Residuals of every sensor but the reference, whose own are always 0. Sensors of known types come first.
-    `measured`: what the step measured, from its provenance.
-    """
+    `measured`: what the step measured, from its provenance."""
     if sync is None or sync.sensor is None:
         return {}
     names = [name.removesuffix(_RESIDUAL) for name in sync.sensor.specs if name.endswith(_RESIDUAL)]
