@@ -293,13 +293,10 @@ def export_command(arguments: argparse.Namespace) -> Path:
     for name, given in (("--sensor", arguments.sensor), ("--width", arguments.width)):
         if given is not None:
             raise ConfigError(f"export {arguments.format}: {name} is not for datasets; options are given by --config")
-    settings: dict[str, Any]
-    if arguments.request:
-        settings = parse_json(arguments.request, "--request")
-    else:
-        settings = dataset_settings(arguments.format, arguments.config)
-        if arguments.every != 1:
-            settings["options"]["every"] = arguments.every
+    request, config = arguments.request, arguments.config
+    settings = parse_json(request, "--request") if request else dataset_settings(arguments.format, config)
+    if arguments.every != 1 and not request:
+        settings["options"]["every"] = arguments.every
     return export_dataset(
         arguments.format,
         arguments.traces,

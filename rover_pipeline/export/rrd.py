@@ -153,12 +153,12 @@ def _print_duration(trace: Recording, options: ExportOptions) -> None:
     """Print how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
     work: list[tuple[int, str, Callable[[], object]]] = []
     for view in trace.each("lidar"):
-        if (sweeps := find_sweeps(view)) is not None and len(sweeps.samples):
-            count = len(range(0, len(sweeps.samples), options.every))
+        if sweeps := find_sweeps(view):
+            count = -(-len(sweeps.samples) // options.every)
             work.append((count, "sweeps", partial(sweeps.points, 0, options.max_points)))
     for view in trace.each("camera"):
-        if (video := find_samples(view, "camera", "video.avi")) is not None and len(video):
-            count = len(range(0, len(video), options.every))
+        if video := find_samples(view, "camera", "video.avi"):
+            count = -(-len(video) // options.every)
             work.append((count, "pictures", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
     print_duration(f"export rrd {trace.path.name}", work)
 

@@ -77,12 +77,10 @@ class RadarFrames:
         self.mount = recording.mount("radar")
         count = self._radar.length(truncate=True, channels=("iq",))
         self.valid = self._radar.valid(count).astype(bool)
-        if points.is_dir():
-            self._points: Sensor | None = Sensor(points)
+        self._points = Sensor(points) if points.is_dir() else None
+        if self._points is not None:
             good = self._points.valid(self._points.length()).astype(bool)
             self.valid[: len(good)] &= good[:count]
-        else:
-            self._points = None
         self.scale = self._find_scale()
 
     def _find_scale(self) -> float:

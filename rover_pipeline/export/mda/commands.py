@@ -137,8 +137,9 @@ def _extract(arguments: argparse.Namespace) -> int:
         for name in _groups(path, item, arguments.group):
             with _group_named(path, name):
                 text = files.text_of(item.groups[name], arguments.rev)
-            # The reference program ends the text with a line feed, too.
-            contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
+            # What a file says is never taken for a path. The reference program ends the text with a line feed, too.
+            plain = "".join(each if each.isalnum() or each in "-_" else "_" for each in name)[:100] or "_"
+            contents[f"{path.stem}.{plain}.txt"] = f"{text}\n".encode()
         for target, content in contents.items():
             place = arguments.out / target
             there = os.path.lexists(place)
@@ -189,11 +190,6 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             raise FormatError(f"{path}: holds no MDA file")
         found += inside
     return found
-
-
-def _file_name(group: str) -> str:
-    """The name of a group as a part of the name of a file: what a file says is never taken for a path."""
-    return "".join(each if each.isalnum() or each in "-_" else "_" for each in group)[:100] or "_"
 
 
 def _suffix(item: files.Item) -> str:
