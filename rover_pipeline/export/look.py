@@ -133,16 +133,14 @@ def _of_module(format: DatasetFormat, name: str, otherwise: Any) -> Any:
 
 def _require_readable(folder: Path) -> None:
     """Raise FormatError for what no parser should open: named pipes, devices, and files larger than any of ours."""
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            try:
-                size = regular_size(path)
-            except OSError as error:
-                raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
-            if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
-                raise FormatError(
-                    f"{path}: has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
-                )
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        try:
+            size = regular_size(path)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
+        if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
+            text = f"has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
+            raise FormatError(f"{path}: {text}")
 
 
 @contextlib.contextmanager

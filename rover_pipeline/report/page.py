@@ -87,9 +87,8 @@ class Contents:
         self.raw = [record for record in records if not record.virtual]
         given = {each.name for each in records if each.ground_truth or each.name == "_reference"}
         self.derived = [record for record in records if record.virtual and record.name not in given]
-        self.timed = next(
-            filter(None, ([e for e in each if len(e.ts)] for each in (self.raw, self.derived, records))), []
-        )
+        timed = ([each for each in found if len(each.ts)] for found in (self.raw, self.derived, records))
+        self.timed = next(filter(None, timed), [])
         first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
         self.span = (min(first, default=0.0), max(last, default=0.0))
         provenances = processing.read_provenances(trace.path, without=REPORT)

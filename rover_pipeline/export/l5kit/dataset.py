@@ -87,9 +87,7 @@ class _Store:
     def __init__(self, job: ExportJob, split: str | None) -> None:
         self._job, self._split = job, split
         folder = job.save("group", {"zarr_format": 2}, split=split).parent
-        self._arrays = {
-            name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in records.ARRAYS.items()
-        }
+        self._arrays = {name: ArrayWriter(folder / name, dtype, size) for name, (dtype, size) in records.ARRAYS.items()}
         self._recordings: dict[str, list[int]] = {}
 
     def __len__(self) -> int:

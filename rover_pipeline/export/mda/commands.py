@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     return int(parsed.run(parsed))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rover-pipeline mda", description="Annotations of MDA files, and their revisions."
-    )
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="rover-pipeline mda", description="Annotations of MDA files, and their revisions.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     listed = commands.add_parser("list", help="what is in files: payload, tags, metadata, groups of annotations")
@@ -64,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: Namespace) -> int:
     found: dict[str, dict[str, Any]] = {}
     for path in _files(arguments.paths):
         item = files.read_item(path)
@@ -85,7 +83,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _versions(arguments: argparse.Namespace) -> int:
+def _versions(arguments: Namespace) -> int:
     item = files.read_item(arguments.path)
     names = _groups(arguments.path, item, arguments.group)
     if arguments.compare:
@@ -128,7 +126,7 @@ def _group_named(path: Path, name: str) -> Iterator[None]:
         raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
 
 
-def _extract(arguments: argparse.Namespace) -> int:
+def _extract(arguments: Namespace) -> int:
     paths = _files(arguments.paths)
     targets: set[Path] = set()
     for path in paths:
@@ -155,7 +153,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _update(arguments: argparse.Namespace) -> int:
+def _update(arguments: Namespace) -> int:
     text = sys.stdin.read() if str(arguments.text) == "-" else read_bytes(arguments.text).decode("utf-8", "replace")
     # `extract` ends it with a line feed that is no part of it.
     text = text.removesuffix("\n")

@@ -110,11 +110,8 @@ class Ground:
         for number, found in zip(poses, clouds, strict=True):
             if found is not None:
                 grid.add(found[0], poses[number].pos, found[1])
-        counts = grid.counts(extent)
-        layers = {
-            "occupancy": windows.occupancy(counts, extent),
-            "height": windows.height(counts, extent, options.z_max),
-        }
+        cells = grid.counts(extent)
+        layers = {"occupancy": windows.occupancy(cells, extent), "height": windows.height(cells, extent, options.z_max)}
         for name, radar in self._radars.items():
             layers[name] = radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
