@@ -150,10 +150,8 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
     for block, (*_, lasting) in sorted(found.items(), key=lambda item: item[1][:2]):
         split_of[block] = split = int(np.argmax(wanted))
         wanted[split] -= lasting
-    return [
-        np.array([split_of[course.name, key] for key in each.keys], "i1")
-        for course, each in zip(courses, blocks, strict=True)
-    ]
+    keys = ([(name, key) for key in each.keys] for name, each in zip(names, blocks, strict=True))
+    return [np.array([split_of[block] for block in each], "i1") for each in keys]
 
 
 def _without_gaps(
