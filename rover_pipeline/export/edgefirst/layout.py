@@ -144,7 +144,6 @@ def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
 _ALSO = {"frame": "uint64", "label": "string"}
 _OTHERS = {"location": "float[2]"}
 _VERSIONS = ("2026.04", "2026.10")
-_READ_BYTES = 1 << 20  # Schedule.
 _CAMERAS = ("camera.jpeg", "camera.png")
 
 
@@ -326,8 +325,5 @@ def _inside(box: list[float]) -> bool:
 
 def _checksum(path: Path) -> tuple[int, int]:
     """Bytes and CRC-32 of a file, as an archive lists them."""
-    size = checksum = 0
-    with opened_file(path) as file:
-        while part := file.read(_READ_BYTES):
-            size, checksum = size + len(part), zlib.crc32(part, checksum)
-    return size, checksum
+    data = Content().read(path)
+    return len(data), zlib.crc32(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,7 +26,6 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
@@ -150,7 +148,6 @@ class RadarFrames:
 
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
-_COPY_BYTES = 1 << 20  # Schedule.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # Layout.
 
 
@@ -390,8 +387,6 @@ def _archive(container: Path, path: Path) -> Path:
         for each in listed:
             entry = zipfile.ZipInfo(each.relative_to(container).as_posix(), _ZIP_TIME)
             entry.external_attr = 0o644 << 16
-            entry.file_size = each.stat().st_size  # it decides whether sizes get 64 bits
-            with opened_file(each) as source, archive.open(entry, "w") as target:
-                shutil.copyfileobj(source, target, _COPY_BYTES)
+            archive.writestr(entry, each.read_bytes())
             advance(1)
     return path
