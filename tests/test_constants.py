@@ -46,7 +46,7 @@ ALL: dict[str, int] = {
     "datasets": 1,
     "draw": 27,
     "engine": 22,
-    "export": 51,
+    "export": 49,
     "format": 33,
     "importers": 65,
     "imu": 29,

@@ -111,13 +111,9 @@ class EdgefirstOptions(DatasetOptions):
 
     def needs(self) -> tuple[str, ...]:
         of_files = [reference for name in self.files for reference in _EDGEFIRST_NEEDS[name]]
-        boxes = (
-            (*(f"{each}?" for each in _OBJECTS), "_camera_pose/pos?", "_camera_pose/rot?", "camera/camera.json?")
-            if self.annotations
-            else ()
-        )
+        boxes = (*_OBJECTS, "_camera_pose/pos", "_camera_pose/rot", "camera/camera.json") if self.annotations else ()
         camera = ("camera/video.avi", "_sync/camera")
-        return tuple(dict.fromkeys((*SWEEPS, *camera, *of_files, *boxes)))
+        return tuple(dict.fromkeys((*SWEEPS, *camera, *of_files, *(f"{each}?" for each in boxes))))
 
 
 #: Channels that hold the state of a sensor of the rig.

@@ -23,7 +23,8 @@ from rover_pipeline.format.trace import locate_traces
 
 
 def named_recordings(entries: Sequence[str], output_root: Path | None = None) -> dict[str, tuple[Path, Path]]:
-    """The recordings that entries stand for, by names that follow from their paths, in the order of the names.
+    """The recordings that entries stand for, by names that follow from their paths, in the order of the names. Raises
+    FormatError where there are none, or two have the same name.
 
     Args:
         entries: traces, directories of traces, or glob patterns.
@@ -32,9 +33,6 @@ def named_recordings(entries: Sequence[str], output_root: Path | None = None) ->
     Returns:
         The directory of each, and that of its results, which is the same without an `output_root`. Names have letters,
         digits, `-` and `_`. Splits depend on them, so an export and a reader of the same entries have the same splits.
-
-    Raises:
-        FormatError: there are none, or two have the same name.
     """
     base = Path("/-")  # nothing is made there: it shows which part of a path is below the entry
     below = {source: place for place, source in locate_traces(list(entries), Path(), base).items()}
@@ -71,11 +69,9 @@ class Course(NamedTuple):
 def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]:
     """The split of each sample of each recording, i1 (N,): an index of `SPLITS`, or NO_SPLIT.
 
-    Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most
-    of its share of the time. The same recordings, options and seed always give the same splits.
-
-    Raises:
-        FormatError: `by: place`, and a recording has no positions.
+    Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most of
+    its share of the time. The same recordings, options and seed always give the same splits. Raises FormatError for
+    `by: place` of a recording without positions.
     """
     first = {course.name: course.ts[0] for course in reversed(courses) if len(course.ts)}
     begins = [first.get(course.name, 0.0) for course in courses]
@@ -88,14 +84,9 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
 
 
 def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
-    """The same splits, NO_SPLIT where an instant's sample of a sensor also belongs to an instant of another split.
-
-    Only gaps that are shorter than the tolerance of the matching, or none, leave such instants.
-
-    Args:
-        splits: i1 (instant,), of a recording.
-        indices: of each sensor, its sample at each instant, (instant,); -1 = none.
-    """
+    """The splits of the instants of a recording, i1 (instant,), NO_SPLIT where an instant's sample of a sensor also
+    belongs to an instant of another split. Only gaps that are shorter than the tolerance of the matching, or none,
+    leave such instants. `indices`: of each sensor, its sample at each instant, (instant,); -1 = none."""
     apart = splits.copy()
     for index in indices:
         known = (index >= 0) & (splits != NO_SPLIT)
@@ -159,10 +150,8 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
     for block, (*_, lasting) in sorted(found.items(), key=lambda item: item[1][:2]):
         split_of[block] = split = int(np.argmax(wanted))
         wanted[split] -= lasting
-    return [
-        np.array([split_of[course.name, key] for key in each.keys], "i1")
-        for course, each in zip(courses, blocks, strict=True)
-    ]
+    keys = ([(name, key) for key in each.keys] for name, each in zip(names, blocks, strict=True))
+    return [np.array([split_of[block] for block in each], "i1") for each in keys]
 
 
 def _without_gaps(

@@ -163,5 +163,4 @@ class ExportSection(Options):
 
     def of(self, name: str) -> DatasetOptions:
         """The options of a format, by default its own."""
-        options: DatasetOptions = getattr(self, name, None) or DATASETS[name].options()
-        return options
+        return getattr(self, name, None) or DATASETS[name].options()

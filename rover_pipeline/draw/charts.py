@@ -113,11 +113,8 @@ def _draw_bars(axes: Axes, bars: Sequence[tuple[float, float, float, float]], co
 
 
 class Curve(NamedTuple):
-    """A curve: its values at the times `ts`, s, and the name of its colour in `COLOURS`.
-
-    Attributes:
-        width: of the line, pixels; alpha: its opacity.
-    """
+    """A curve: its values at the times `ts`, s, the name of its colour in `COLOURS`, the width of its line, pixels, and
+    its opacity."""
 
     title: str
     ts: np.ndarray
@@ -147,11 +144,8 @@ def curve_rows(name: str, label: str, curves: Sequence[Curve], span: Span, strip
 
 
 def path(ts: np.ndarray, xy: np.ndarray, valid: np.ndarray, plan: FloorPlan | None) -> Chart:
-    """The path from above, on the occupancy grid if there is one.
-
-    Args:
-        ts: f8 (pose,), s; xy: f8 (pose, 2), m, NaN where `valid`, bool (pose,), is False.
-    """
+    """The path from above, on the occupancy grid if there is one. `ts`: f8 (pose,), s; `xy`: f8 (pose, 2), m, NaN where
+    `valid`, bool (pose,), is False."""
     low, high = np.nanmin(xy, axis=0), np.nanmax(xy, axis=0)
     if plan is not None:
         low, high = np.minimum(low, plan.low), np.maximum(high, plan.high)
@@ -252,12 +246,8 @@ def speed(curves: Sequence[Curve], max_doppler: float | None, span: Span) -> Cha
 
 
 def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """A curve with the minimum and the maximum of each bin, in their order.
-
-    Args:
-        x: ascending, f8 (sample,); y: f8 (sample,). NaN interrupts the curve and stays in it.
-        bins: number of bins, each with as many samples as the others.
-    """
+    """A curve, f8 (sample,) over ascending x, with the minimum and the maximum of each bin, in their order. Each bin
+    has as many samples as the others. NaN interrupts the curve and stays in it."""
     if len(x) <= 2 * bins:
         return x, y
     chosen: list[int] = []
@@ -272,12 +262,8 @@ def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarra
 
 
 def share_of_bins(intervals: np.ndarray, span: tuple[float, float], bins: int) -> np.ndarray:
-    """Share of each of equally long bins that intervals cover, f8 (bin,).
-
-    Args:
-        intervals: ascending, without overlap, f8 (interval, 2), s.
-        span: begin of the first bin and end of the last one, s.
-    """
+    """Share of each of equally long bins, from the begin to the end of a span, s, that intervals cover, f8 (bin,).
+    `intervals`: ascending, without overlap, f8 (interval, 2), s."""
     edges = np.linspace(*span, bins + 1)
     if not len(intervals):
         return np.zeros(bins)

@@ -76,10 +76,8 @@ class Canvas(NamedTuple):
     height: float
 
     def add_axes(self, left: float, right: float, top: float, bottom: float) -> Axes:
-        """Axes with these margins to the edges of the figure, pixels.
-
-        Matplotlib's own layout would draw everything twice, and the axes of each chart would begin somewhere else.
-        """
+        """Axes with these margins to the edges of the figure, pixels. Matplotlib's own layout would draw everything
+        twice, and the axes of each chart would begin somewhere else."""
         w, h = self.width, self.height
         return self.figure.add_axes((left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h))
 

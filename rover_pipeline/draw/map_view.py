@@ -133,11 +133,8 @@ class FloorPlan(NamedTuple):
 
 
 def floor_plan(wall: np.ndarray, floor: np.ndarray, low: np.ndarray, high: np.ndarray) -> FloorPlan:
-    """The plan of cells with a wall, and of free ones, bool (row, column), the largest y first.
-
-    Args:
-        low, high: corners of the cells' box, f8 (2,), m.
-    """
+    """The plan of cells with a wall, and of free ones, bool (row, column), the largest y first. `low`, `high`: corners
+    of the cells' box, f8 (2,), m."""
     factor = max(1, int(np.ceil(max(wall.shape) / _PLAN_SIZE)))
     # A wall is one cell thin: a mean over blocks of cells would make it fade.
     opacity = np.maximum(_WALL_OPACITY * _downsample(wall, factor), _FLOOR_OPACITY * _downsample(floor, factor))
@@ -176,11 +173,8 @@ class View3d(NamedTuple):
 
 
 def view_3d(stored: np.ndarray, path: np.ndarray) -> View3d | None:
-    """The view of a map and of the path in it; None where the map has no point.
-
-    Args:
-        stored: points of the map, (N, 3), m; path: positions of the lidar in time order, f8 (M, 3), m.
-    """
+    """The view of a map, points (N, 3), m, and of the path in it, positions of the lidar in time order, f8 (M, 3), m;
+    None where the map has no point."""
     whole = len(stored)
     # The same points at every run, and as dense as the map everywhere, which strides along its order would not be.
     chosen = np.random.default_rng(0).permutation(whole)[:_MAP_POINTS]

@@ -123,12 +123,9 @@ class ViewFromAbove(NamedTuple):
         self.picture[pixels[inside, 1], pixels[inside, 0]] = height_colours(points[inside, 2])
 
     def draw_radar_points(self, points: np.ndarray, doppler: np.ndarray, radius: int, thickness: int = -1) -> None:
-        """Circles of a radius in pixels: points that recede are red. Points far beyond the picture are left out.
-
-        Args:
-            points: f4 (N, 3), m; NaN where there is none; doppler: f4 (N,), m/s.
-            thickness: of the circles' lines, pixels; -1 = filled.
-        """
+        """Circles of a radius in pixels around points, f4 (N, 3), m, NaN where there is none: those that recede, by
+        their Doppler, f4 (N,), m/s, are red. Points far beyond the picture are left out. `thickness`: of the lines,
+        pixels; -1 = filled."""
         pixels = self.pixels(points.astype("f8"))
         near = (np.abs(pixels) < 4 * max(self.picture.shape)).all(axis=1)  # NaN is not
         centres = np.rint(pixels[near]).astype(int).tolist()
@@ -145,13 +142,9 @@ class ViewFromAbove(NamedTuple):
 
 
 def radar_points_picture(points: np.ndarray, doppler: np.ndarray, reach: float, width: int) -> np.ndarray:
-    """Points before a radar, which is in the middle of the lower edge, as RGBA, u1 (row, column, 4).
-
-    Args:
-        points, doppler: see `ViewFromAbove.draw_radar_points`.
-        reach: metres from the lower edge to the upper one.
-        width: of the picture, twice its height, pixels.
-    """
+    """Points before a radar, as in `ViewFromAbove.draw_radar_points`, which is in the middle of the lower edge, as
+    RGBA, u1 (row, column, 4). `reach`: metres from the lower edge to the upper one; `width`: of the picture, twice its
+    height, pixels."""
     finer = 2  # drawn larger and then averaged, so that edges are smooth
     size, height = finer * width, finer * width // 2
     view = ViewFromAbove(blank(size, height), (size / 2, height), height / reach, finer)
@@ -164,15 +157,13 @@ def radar_points_picture(points: np.ndarray, doppler: np.ndarray, reach: float, 
 def polar_to_cartesian(
     values: np.ndarray, azimuth: np.ndarray, ranges: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Polar images as bird's-eye views: ahead is up, the sensor is in the middle of the lower edge.
+    """Polar images as bird's-eye views: ahead is up, the sensor is in the middle of the lower edge. Returns values, f8
+    (..., row, column), and whether the sensor measures there, bool (row, column).
 
     Args:
         values: float, (..., azimuth, range).
         azimuth: of each row, radians, ascending, positive to the right; ranges: of each column, m, ascending.
         width: of the bird's-eye view, pixels.
-
-    Returns:
-        Values, f8 (..., row, column), and whether the sensor measures there, bool (row, column).
     """
     max_range = float(ranges[-1])
     max_azimuth = float(np.abs(azimuth).max())

@@ -26,13 +26,8 @@ _ARROW_S = 1.0
 
 
 class Bins(NamedTuple):
-    """The bins of an axis.
-
-    Attributes:
-        label: of the axis; empty = the axis has its label already.
-        centres: f8 (bin,), angles in degrees.
-        unit: of the centres; empty where they are numbers of bins.
-    """
+    """The bins of an axis: its label, empty where the axis has it already; their centres, f8 (bin,), angles in degrees;
+    and the unit of these, empty where they are numbers of bins."""
 
     label: str
     centres: np.ndarray
@@ -118,12 +113,8 @@ def draw_velocity(figure: Figure, seconds: np.ndarray, vel: np.ndarray, sigma: n
 def draw_cells(
     plot: Axes, y: Bins, x: Bins, values: np.ndarray, label: str, *, quantity: str = "value", downward: bool = False
 ) -> None:
-    """Values of two axes, (y, x), as cells. A single row, or column, is a curve.
-
-    Args:
-        label: of the values; quantity: whose colours they have.
-        downward: whether the first row is above.
-    """
+    """Values of two axes, (y, x), as cells, with the colours of a quantity, and their label. A single row, or column,
+    is a curve. `downward`: whether the first row is above."""
     if 1 in values.shape:
         along = y if len(values) > 1 else x
         plot.plot(along.centres, values.ravel(), ".-" if values.size < 30 else "-")
@@ -144,12 +135,9 @@ def draw_cells(
 
 
 def draw_distances(figure: Figure, distances: np.ndarray, labels: tuple[str, str], empty: str, *, tall: bool) -> None:
-    """Distances f4 (row, column), m, NaN where there is none, with colours by their logarithm: near is red.
-
-    Args:
-        labels: of columns and rows; empty: what to say where no distance is known.
-        tall: whether pixels are square; else the figure is three inches high.
-    """
+    """Distances f4 (row, column), m, NaN where there is none, with colours by their logarithm: near is red. `labels`:
+    of columns and rows; `empty`: what to say where no distance is known; `tall`: whether pixels are square; else the
+    figure is three inches high."""
     plot = figure.subplots()
     plot.set_facecolor("black")
     plot.set(xlabel=labels[0], ylabel=labels[1])
@@ -167,10 +155,8 @@ def draw_distances(figure: Figure, distances: np.ndarray, labels: tuple[str, str
 
 
 def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
-    """Points of a sweep, (N, 3), m, from above, coloured by height, without the ceiling. Ahead is up.
-
-    Rows that are not finite, or zero, are no points.
-    """
+    """Points of a sweep, (N, 3), m, from above, coloured by height, without the ceiling. Ahead is up. Rows that are not
+    finite, or zero, are no points."""
     xyz = xyz[np.isfinite(xyz).all(1) & (xyz != 0).any(1)]
     xyz = xyz[:: max(1, len(xyz) // _MAX_POINTS)]
     if (below := xyz[:, 2] < TUNING.sweep_ceiling_m).any():
@@ -191,10 +177,7 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
 
 def draw_radar_points(figure: Figure, xyz: np.ndarray, doppler: np.ndarray, strength: np.ndarray | None) -> None:
     """Points of a radar, (N, 3), m, from above, with colours by speed, m/s. Ahead is up, to the right is right.
-
-    Args:
-        strength: (N,), dB, or in some unit of the radar's own: the size of the points; None = not known.
-    """
+    `strength`: (N,), dB, or in some unit of the radar's own: the size of the points; None = not known."""
     if strength is None or not np.isfinite(strength).all():
         strength = np.full(len(xyz), _SIZE)
     elif strength.max(initial=0) > TUNING.max_db:  # not dB
@@ -300,12 +283,9 @@ def draw_clock_model(
     figure: Figure, seconds: np.ndarray, valid: np.ndarray, late: np.ndarray, error: np.ndarray,
     number: np.ndarray, segment: np.ndarray,
 ) -> None:  # fmt: skip
-    """What a model of a clock changed, lost samples, and how wrong its times can be.
-
-    Args:
-        late: recorded minus modelled time, f8 (sample,), s; error: its largest error, s.
-        number: number of each sample, lost ones counted; segment: number of the clock's segment.
-    """
+    """What a model of a clock changed, lost samples, and how wrong its times can be. `late`: recorded minus modelled
+    time, f8 (sample,), s; `error`: its largest error, s; `number`: of each sample, lost ones counted; `segment`: number
+    of the clock's segment."""
     upper, lower = add_rows(figure, 2)
     draw_curves(upper, seconds, 1e3 * late[:, None], valid, [""], dots=True)
     upper.set_ylabel("recorded minus\nmodelled time (ms)")

@@ -32,11 +32,8 @@ _MOUNTED = ("radar", "camera", "imu")
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write `kalibr_camchain.yaml`, `tf_static.yaml`, for each camera `NAME_camera_info.yaml` and `NAME_calib.txt` (of
-    KITTI), and nuScenes' `sensor.json` and `calibrated_sensor.json`.
-
-    Raises:
-        FormatError: nothing says where any sensor is, or a camera has no intrinsics.
-    """
+    KITTI), and nuScenes' `sensor.json` and `calibrated_sensor.json`. Raises FormatError where nothing says where any
+    sensor is, or a camera has no intrinsics."""
     rig = Rig(trace)
     main = rig.main("lidar") or "lidar"
     mounts = {name: sensor_mount(trace, name) for name, type in rig.types.items() if type in _MOUNTED}
@@ -47,9 +44,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     poses = {name: _pose(mount, name in cameras) for name, mount in mounts.items()}
     imu = next((name for name in mounts if rig.types.get(name) == "imu"), None)
     out.mkdir()
-    _yaml(
-        out / "tf_static.yaml", {"transforms": [_transform(main, name, poses[name]) for name in poses if name != main]}
-    )
+    transforms = [_transform(main, name, pose) for name, pose in poses.items() if name != main]
+    _yaml(out / "tf_static.yaml", {"transforms": transforms})
     chain: dict[str, Any] = {}
     before = ""
     for name, lens in cameras.items():

@@ -29,16 +29,13 @@ ALIGNED = "moved and turned as one, without a scale, so that its positions fit t
 
 
 def compare_command(a: Path, b: Path, out: Path | None, as_json: bool, offset: float = 0.0) -> None:
-    """Write the page of a comparison to `out`, and print its figures if they are wanted.
+    """Write the page of a comparison to `out`, and print its figures if they are wanted. Raises ConfigError and
+    FormatError where they cannot be compared, and InTheWayError where `out` is there already.
 
     Args:
         a: a recording with results, or a folder of them; b: another one of the same kind, or a path of the recording:
             a file (TUM, KITTI) or a sensor with `pos` and `rot`.
         offset: seconds that are added to the times of B.
-
-    Raises:
-        ConfigError, FormatError: they cannot be compared.
-        InTheWayError: `out` is there already.
     """
     if out is None and not as_json:
         raise ConfigError("compare: give a file for the page, -o OUT.html, or --json for figures")

@@ -38,11 +38,8 @@ class Content:
 
 
 class Records(Content):
-    """Binary rows of one type, without a header.
-
-    Args:
-        fields: name, type and, if a row has several values of it, their shape: `("xyz", "<f4", (3,))`.
-    """
+    """Binary rows of one type, without a header. `fields`: name, type and, if a row has several values of it, their
+    shape: `("xyz", "<f4", (3,))`."""
 
     def __init__(self, *fields: tuple[str, str] | tuple[str, str, tuple[int, ...]]) -> None:
         self.dtype = np.dtype([*fields])
@@ -66,11 +63,7 @@ class Records(Content):
 
 
 class Numbers(Content):
-    """Text with a row of finite numbers in each line.
-
-    Args:
-        columns: numbers of a row; format: of each, as `%.9f`.
-    """
+    """Text with a row of so many finite numbers in each line, written in a format such as `%.9f`."""
 
     def __init__(self, columns: int, format: str) -> None:
         self.columns, self.format = columns, format
@@ -93,11 +86,8 @@ class Numbers(Content):
 
 
 class Table(Content):
-    """Comma-separated columns of numbers below a line with their names. Further columns are allowed.
-
-    Args:
-        columns: name -> format of its numbers, such as `.9f`, or `d` for whole ones.
-    """
+    """Comma-separated columns of numbers below a line with their names. Further columns are allowed. `columns`: name ->
+    format of its numbers, such as `.9f`, or `d` for whole ones."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = columns
@@ -124,11 +114,8 @@ class Table(Content):
 
 class Arrays(Content):
     """Named arrays, as NumPy's `.npz`. Further arrays are allowed, and objects are refused: they could run code.
-
-    Args:
-        arrays: name -> kinds that its values may have (`f`, `ui`, `b` ...) and its shape, of numbers and of names. What
-            has a name has any length, the same in all arrays.
-    """
+    `arrays`: name -> kinds that its values may have (`f`, `ui`, `b` ...) and its shape, of numbers and of names. What
+    has a name has any length, the same in all arrays."""
 
     def __init__(self, **arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays
@@ -159,11 +146,7 @@ class Arrays(Content):
 
 
 class Json(Content):
-    """A JSON object.
-
-    Args:
-        keys: that it must have; indent, sort, end: how it is written.
-    """
+    """A JSON object. `keys`: that it must have; `indent`, `sort`, `end`: how it is written."""
 
     def __init__(self, *keys: str, indent: int | None = 2, sort: bool = False, end: str = "\n") -> None:
         self.keys, self._style, self._end = keys, {"indent": indent, "sort_keys": sort}, end

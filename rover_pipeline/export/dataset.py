@@ -27,14 +27,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.layout import Layout
-from rover_pipeline.export.output import (
-    DatasetOutput,
-    dataset_output,
-    leave_stamp,
-    merge,
-    older_dataset,
-    publish,
-)
+from rover_pipeline.export.output import DatasetOutput, dataset_output, leave_stamp, merge, older_dataset, publish
 from rover_pipeline.export.recording import OPTIONAL, Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
@@ -82,8 +75,7 @@ class ExportJob:
     @cached_property
     def layout(self) -> Layout:
         """The files of the format."""
-        layout: Layout = load(f"{self.format.module}:LAYOUT")
-        return layout
+        return load(f"{self.format.module}:LAYOUT")
 
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
@@ -94,11 +86,7 @@ class ExportJob:
         return recording.name if len(self.recordings) > 1 else None
 
     def save(self, kind: str, value: Any, **keys: object) -> Path:
-        """Write a file of the format's layout. Returns its path.
-
-        Args:
-            kind: the name of the file in the layout; value: its content; keys: of its path.
-        """
+        """Write a file of the format's layout: its kind, its content, and the keys of its path. Returns the path."""
         path = self.layout.path(self.folder, kind, **keys)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.layout[kind].content.encode(value))
@@ -191,11 +179,13 @@ def export_dataset(
     if make:
         load("rover_pipeline.export.making:make_needed")(entries, options.needs(), options.several(), cores=threads)
     recordings = find_recordings(entries, output_root)
+    sensors = [each.partition("/")[0] for each in options.needs()]
     for recording in recordings:
         for reference in options.needs():
             if not reference.endswith(OPTIONAL):
                 recording.require(reference, name)
-        require_fresh(recording.path, sensors_read(recording, options), f"export {name}")
+        read = dict.fromkeys(view.called(each) for view in recording.each(*options.several()) for each in sensors)
+        require_fresh(recording.path, [*read], f"export {name}")
     asked = {"options": options.model_dump(mode="json")}
     asked |= {"splits": split_options.model_dump(mode="json")} if format.splits else {}
     inputs = {each.name: _inputs(each, options) for each in recordings}
@@ -237,10 +227,8 @@ def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:
     """The `settings` of `export_dataset` from the command line.
 
     Args:
-        items: `splits={...}`, `FORMAT={...}`, or `KEY=VALUE` for an option of the format; values as in YAML.
-
-    Raises:
-        ConfigError: an item is none of these.
+        items: `splits={...}`, `FORMAT={...}`, or `KEY=VALUE` for an option of the format; values as in YAML. Raises
+            ConfigError for any other one.
     """
     settings: dict[str, Any] = {"splits": {}, "options": {}}
     for item in items:
@@ -284,12 +272,6 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
     return _digest(prints)
 
 
-def sensors_read(recording: Recording, options: DatasetOptions) -> list[str]:
-    """Names of the sensors of a recording that an export may read, raw and virtual."""
-    names = [each.partition("/")[0] for each in options.needs()]
-    return list(dict.fromkeys(view.called(each) for view in recording.each(*options.several()) for each in names))
-
-
 def _note_others(job: ExportJob, recording: Recording) -> None:
     """Note the sensors of types that the format reads of which it holds one, but for the main ones."""
     read = {each.removeprefix("_").partition("/")[0].partition("_")[0] for each in job.options.needs()}
@@ -307,21 +289,14 @@ def _digest(content: object) -> str:
 
 
 def export_command(arguments: argparse.Namespace) -> Path:
-    """Export a dataset. Returns its path.
-
-    Raises:
-        ConfigError: an option of another kind of export was given.
-    """
+    """Export a dataset. Returns its path. Raises ConfigError where an option of another kind of export was given."""
     for name, given in (("--sensor", arguments.sensor), ("--width", arguments.width)):
         if given is not None:
             raise ConfigError(f"export {arguments.format}: {name} is not for datasets; options are given by --config")
-    settings: dict[str, Any]
-    if arguments.request:
-        settings = parse_json(arguments.request, "--request")
-    else:
-        settings = dataset_settings(arguments.format, arguments.config)
-        if arguments.every != 1:
-            settings["options"]["every"] = arguments.every
+    request, config = arguments.request, arguments.config
+    settings = parse_json(request, "--request") if request else dataset_settings(arguments.format, config)
+    if arguments.every != 1 and not request:
+        settings["options"]["every"] = arguments.every
     return export_dataset(
         arguments.format,
         arguments.traces,

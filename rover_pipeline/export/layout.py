@@ -75,12 +75,8 @@ def _unless_lacking(function: Callable[[Any], Any], content: Any, otherwise: Any
 
 
 class Found(NamedTuple):
-    """A file of a dataset.
-
-    Attributes:
-        keys: of its path, as text.
-        kept: what `File.keep` gives of its content, None where that cannot be read or lacks it.
-    """
+    """A file of a dataset: the `keys` of its path, as text, and what `File.keep` gives of its content, None where that
+    cannot be read or lacks it."""
 
     path: Path
     keys: Mapping[str, str | None]
@@ -137,11 +133,8 @@ class Layout(dict[str, File]):
         return {"files": {name: len(each) for name, each in self.find(folder).items() if each}}
 
     def problems(self, folder: Path, relations: Callable[[Path, Files], Iterator[str]] | None = None) -> Iterator[str]:
-        """One line for each file that is missing or that breaks a rule.
-
-        Args:
-            relations: gives problems between files, from what is kept of them.
-        """
+        """One line for each file that is missing or that breaks a rule, and for each problem between files, which
+        `relations` gives from what is kept of them."""
         found = self.find(folder)
         for name, file in self.items():
             if not found[name] and not file.optional:

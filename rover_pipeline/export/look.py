@@ -133,25 +133,20 @@ def _of_module(format: DatasetFormat, name: str, otherwise: Any) -> Any:
 
 def _require_readable(folder: Path) -> None:
     """Raise FormatError for what no parser should open: named pipes, devices, and files larger than any of ours."""
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            try:
-                size = regular_size(path)
-            except OSError as error:
-                raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
-            if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
-                raise FormatError(
-                    f"{path}: has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
-                )
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        try:
+            size = regular_size(path)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
+        if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
+            text = f"has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
+            raise FormatError(f"{path}: {text}")
 
 
 @contextlib.contextmanager
 def _of_others(folder: Path, format: DatasetFormat) -> Iterator[None]:
-    """Turns what a parser raises into FormatError.
-
-    Any program may have written the files, and each library that parses them raises errors of its own classes. So
-    everything that reading raises is about the dataset.
-    """
+    """Turns what a parser raises into FormatError. Any program may have written the files, and each library that parses
+    them raises errors of its own classes. So everything that reading raises is about the dataset."""
     _require_readable(folder)
     try:
         yield
@@ -195,14 +190,9 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
 
 
 def print_problems(entries: Sequence[str], as_json: bool, threads: int, against: Against | None = None) -> int:
-    """Print one line for each problem of traces and datasets. Returns the exit status.
-
-    Args:
-        against: what the trajectories of the traces are compared with, if they are; a line each is printed too.
-
-    Raises:
-        ConfigError: one reference is given for several traces.
-    """
+    """Print one line for each problem of traces and datasets, and for each trajectory of the traces that is compared
+    with another one, `against`. Returns the exit status. Raises ConfigError where one reference is given for several
+    traces."""
     problems = load("rover_pipeline.validation.check:problems")
     traces, datasets = _traces_and_datasets(entries)
     if against is not None and against.path is not None and len(traces) != 1:
@@ -236,10 +226,8 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
 
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
     """Compare a trace with its reference, print what is found or put it into `comparisons`, and give the problems."""
-    compare_trace, text_of = (
-        load(f"rover_pipeline.validation.against:{name}") for name in ("compare_trace", "text_of")
-    )
-    for each in compare_trace(trace, against):
+    text_of = load("rover_pipeline.validation.against:text_of")
+    for each in load("rover_pipeline.validation.against:compare_trace")(trace, against):
         other = f"{each.sensor} against {Path(each.against).name}" if each.sensor in comparisons else each.sensor
         comparisons[other] = each.as_json()
         if not as_json:

@@ -19,16 +19,13 @@ _LOST = "export: nothing was exported"
 def make_needed(
     entries: Sequence[str], needs: Sequence[str], several: Iterable[str], *, cores: int, lost: str = _LOST
 ) -> None:
-    """Make what is missing or stale of what an export reads.
+    """Make what is missing or stale of what an export reads. Raises RoverError where not all of it could be made.
 
     Args:
         entries: traces, directories of traces, or glob patterns.
         needs: `default`, or references `_sensor/channel`; what ends with `?` is made where there is one already.
         several: types of which it reads all sensors. What cannot be made of further ones is passed over.
         lost: what the error begins with.
-
-    Raises:
-        RoverError: not all of it could be made.
     """
     groups: dict[str, list[str]] = {}
     for trace in locate_traces(list(entries), Path.cwd(), None):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import av
 import numpy as np
@@ -82,11 +82,8 @@ _Area = tuple[int, int, int, int]
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as a video, the new file `out`. It does not depend on the number of threads.
-
-    Raises:
-        FormatError: the trace has nothing that can be shown.
-    """
+    """Write one trace as a video, the new file `out`. It does not depend on the number of threads. Raises FormatError
+    where the trace has nothing that can be shown."""
     rate = RATE / options.every
     every = (find_samples(view, *names) for names in _TIMED_CHANNELS for view in Recording.of(trace).each_of(names[0]))
     timed = [samples for samples in every if samples and len(samples)]
@@ -107,31 +104,23 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 
 class Picture:
-    """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3).
-
-    Attributes:
-        areas: of the panels, of those that the recording has samples for. That of a further sensor has its name, as
-            `camera camera_left`.
-    """
+    """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3). `areas` has those of the panels that the
+    recording has samples for. That of a further sensor has its name, as `camera camera_left`."""
 
     def __init__(self, trace: Path, begin: float) -> None:
-        """
-        Args:
-            begin: time of the first picture, from which the clock in the pictures counts, s.
-        """
+        """`begin`: time of the first picture, from which the clock in the pictures counts, s."""
         self._name, self._begin = trace.resolve().name, begin
         recording = Recording.of(trace)
-        self._panels: dict[str, Panel] = {"birds_eye": birds_eye_panel(recording)}
-        for name, view in _panels_of(recording, "range_image", "lidar"):
-            self._panels[name] = range_image_panel(view)
+        lidars = _panels_of(recording, "range_image", "lidar")
+        found = {"birds_eye": birds_eye_panel(recording), **{name: range_image_panel(view) for name, view in lidars}}
         for product in ("range_doppler", "range_azimuth"):
-            for name, view in _panels_of(recording, product, "radar"):
-                self._panels[name] = power_panel(view, product)
-        others = [name for name, panel in self._panels.items() if panel.shows]
+            found |= {name: power_panel(view, product) for name, view in _panels_of(recording, product, "radar")}
         cameras = dict(_panels_of(recording, "camera", "camera"))
+        others = [name for name, panel in found.items() if panel]
         *_, width, height = arrange([*cameras, *others])["camera"]  # pictures are decoded no larger than this
-        self._panels |= {name: camera_panel(view, width, height) for name, view in cameras.items()}
-        self.areas = arrange([name for name, panel in self._panels.items() if panel.shows])
+        found |= {name: camera_panel(view, width, height) for name, view in cameras.items()}
+        self._panels = {name: panel for name, panel in found.items() if panel}
+        self.areas = arrange([*self._panels])
 
     def __call__(self, time: float) -> np.ndarray:
         picture = np.empty((HEIGHT, WIDTH, 3), "u1")
@@ -155,10 +144,8 @@ def _panels_of(recording: Recording, kind: str, type: str) -> list[tuple[str, Re
 
 
 def arrange(shown: Sequence[str]) -> dict[str, _Area]:
-    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap.
-
-    The panels of several sensors of a type share the place of one.
-    """
+    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap. The
+    panels of several sensors of a type share the place of one."""
     rows: list[tuple[int, dict[str, float]]] = []
     for height, widths in _ROWS:
         alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in widths}
@@ -203,36 +190,27 @@ def _add_stream(container: Any, rate: Fraction) -> Any:
     raise RoverError(f"preview: this FFmpeg has none of the encoders {', '.join(name for name, _ in _ENCODERS)}")
 
 
-class Panel(NamedTuple):
-    """Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels.
-
-    Attributes:
-        shows: whether the recording has a sample for it at any time.
-    """
-
-    draw: Callable[[float, int, int], np.ndarray]
-    shows: bool
-
-    def __call__(self, time: float, width: int, height: int) -> np.ndarray:
-        return self.draw(time, width, height)
+#: Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels. None stands for a
+#: panel for which the recording has no sample at any time.
+Panel = Callable[[float, int, int], np.ndarray]
 
 
 def _latest_sample_panel(
     name: str, samples: Samples | None, draw: Callable[[dict[str, np.ndarray], int, int], np.ndarray]
-) -> Panel:
+) -> Panel | None:
     """A panel that draws the latest sample at a time, or says that there is none."""
+    if samples is None or not len(samples):
+        return None
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
-        if samples is None:
-            return message_panel(width, height, f"no {name}")
         at = samples.latest(time, TUNING.max_age_s)
         sample = None if at is None else samples.read(at)
         return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
 
-    return Panel(panel, samples is not None and len(samples) > 0)
+    return panel
 
 
-def camera_panel(trace: Recording, width: int, height: int) -> Panel:
+def camera_panel(trace: Recording, width: int, height: int) -> Panel | None:
     """The camera's picture, decoded no larger than a panel of this size needs."""
     video = find_samples(trace, "camera", "video.avi")
     if video is not None:
@@ -241,7 +219,7 @@ def camera_panel(trace: Recording, width: int, height: int) -> Panel:
     return _latest_sample_panel("camera", video, lambda sample, width, height: fit(sample["video.avi"], width, height))
 
 
-def range_image_panel(trace: Recording) -> Panel:
+def range_image_panel(trace: Recording) -> Panel | None:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
     metadata = read_optional(trace.file("lidar/lidar.json"))
     if metadata is not None and is_points(metadata):
@@ -252,7 +230,7 @@ def range_image_panel(trace: Recording) -> Panel:
         samples = find_samples(trace, "lidar", "rng")
     # All beams have this column shift in common: without it the sensor's rear is not at the edge of the picture.
     ahead = round(np.mean(info.format.pixel_shift_by_row)) if info else 0
-    limits = distance_limits(np.array([metres(each["rng"]) for each in read_evenly(samples, 5)] if samples else []))
+    limits = distance_limits(np.array([metres(each["rng"]) for each in read_evenly(samples, 5)]))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
         ranges = sample["rng"] if image or info is None else destagger(sample["rng"][None], info)[0]
@@ -261,13 +239,13 @@ def range_image_panel(trace: Recording) -> Panel:
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def _points_panel(trace: Recording) -> Panel:
+def _points_panel(trace: Recording) -> Panel | None:
     """The same of a lidar that is points, in pixels that hold about one point each."""
     samples = find_samples(trace, "lidar", "xyz", "count")
-    clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
+    clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)]
     panorama = Panorama.of(clouds)
-    if samples is None or panorama is None:
-        return Panel(lambda time, width, height: message_panel(width, height, "no lidar ranges"), False)
+    if panorama is None:
+        return None
     limits = distance_limits(np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds]))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
@@ -277,14 +255,11 @@ def _points_panel(trace: Recording) -> Panel:
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def power_panel(trace: Recording, product: str) -> Panel:
-    """The radar's power, of the product `range_doppler` or `range_azimuth`.
-
-    In a range-Doppler panel range increases to the right and receding is up. In a range-azimuth panel range increases
-    upward and azimuth to the right.
-    """
+def power_panel(trace: Recording, product: str) -> Panel | None:
+    """The radar's power, of the product `range_doppler`, range to the right and receding upward, or of `range_azimuth`,
+    range upward and azimuth to the right."""
     samples = find_samples(trace, f"_radar_{product}", "power")
-    limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)] if samples else []))
+    limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)]))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
         power = sample["power"][::-1] if product == "range_doppler" else sample["power"].T[::-1]
@@ -293,20 +268,17 @@ def power_panel(trace: Recording, product: str) -> Panel:
     return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
 
-def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel:
-    """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far.
-
-    Args:
-        max_range: from the lidar to the nearer edges of the panel, m; None = most points are inside.
-    """
+def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel | None:
+    """The lidar's points from above with ahead upward, the points of radars over them, and the trajectory so far, up to
+    a range from the lidar to the nearer edges of the panel, m; None = most points are inside."""
     sweeps = find_sweeps(trace)
-    edge = max_range or _typical_range(sweeps)
     radars = [(found, view.mount("radar")) for view in trace.each("radar") if (found := find_radar_points(view))]
+    if (sweeps is None or not len(sweeps.samples)) and not radars:
+        return None
+    edge = max_range or _typical_range(sweeps)
     recent_positions = _recent_positions(trace)
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
-        if sweeps is None and not radars:
-            return message_panel(width, height, "no points")
         view = ViewFromAbove(blank(width, height), (width / 2, height / 2), min(width, height) / 2 / edge)
         view.draw_rings(2 * edge)
         at = sweeps.samples.latest(time, TUNING.max_age_s) if sweeps else None
@@ -325,16 +297,15 @@ def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel:
             draw_text(view.picture, "no radar point", (6, height - 8), REMARK, 0.4)
         return view.picture
 
-    return Panel(panel, (sweeps is not None and len(sweeps.samples) > 0) or any(len(radar) for radar, _ in radars))
+    return panel
 
 
 def _typical_range(sweeps: Sweeps | None) -> float:
     """The horizontal distance within which most points of the recording lie, m."""
-    count = len(sweeps.samples) if sweeps else 0
-    chosen = np.linspace(0, count - 1, 5).astype(int).tolist() if count else []
+    chosen = np.linspace(0, len(sweeps.samples) - 1, 5).astype(int).tolist() if sweeps and sweeps.samples else []
     clouds = [points for at in chosen if sweeps and (points := sweeps.points(at, 5000)) is not None]
-    joined = np.concatenate(clouds) if clouds else np.empty((0, 3))
-    return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
+    joined = np.concatenate([np.empty((0, 3), "f4"), *clouds])
+    return float(np.clip(np.quantile(np.hypot(*joined[:, :2].T), 0.97), 4, 60)) if len(joined) else 10.0
 
 
 def _recent_positions(trace: Recording) -> Callable[[float], np.ndarray]:

@@ -120,13 +120,8 @@ def write(job: ExportJob) -> None:
 
 
 class _Camera:
-    """A camera of a recording.
-
-    Attributes:
-        key: of its files; None of the main camera.
-        model: of its lens.
-        mask: u1 (row, column), 255 where a picture holds something.
-    """
+    """A camera of a recording, with the `key` of its files, None of the main one, the `model` of its lens, and a
+    `mask`, u1 (row, column), 255 where a picture holds something."""
 
     def __init__(self, view: Recording, job: ExportJob, is_main: bool) -> None:
         options: NerfstudioOptions = job.options

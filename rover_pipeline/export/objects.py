@@ -58,15 +58,13 @@ class Objects(NamedTuple):
 
 
 class ObjectReader:
-    """Reads the objects of a recording, some samples at a time.
+    """Reads the objects of a recording, some samples at a time. Raises FormatError where a channel is missing, or has
+    another shape.
 
     Attributes:
         ts: f8 (N,), times of the samples as they are stored, s.
         valid: bool (N,), samples that can be trusted; another one says nothing about objects.
         classes: names, in the order of the probabilities.
-
-    Raises:
-        FormatError: a channel is missing, or has another shape.
     """
 
     def __init__(self, trace: Path) -> None:
@@ -83,13 +81,8 @@ class ObjectReader:
         self.ts, self.valid = self._sensor.times(count), self._sensor.valid(count).astype(bool)
 
     def read(self, start: int, stop: int, ts: np.ndarray) -> Objects:
-        """The objects of the valid ones among the samples `start` to `stop`.
-
-        An object without a finite box that has a size is left out.
-
-        Args:
-            ts: f8 (N,), times of all samples that the objects get, s.
-        """
+        """The objects of the valid ones among the samples `start` to `stop`, but for those without a finite box that
+        has a size. `ts`: f8 (N,), times of all samples that the objects get, s."""
         starts = range(start, max(stop, start + 1), _SAMPLES)
         parts = [self._read(at, min(stop, at + _SAMPLES), ts) for at in starts]
         return Objects(*(np.concatenate(each) for each in zip(*parts, strict=True)))
@@ -126,11 +119,8 @@ def corners(boxes: Objects, along: int = 2) -> np.ndarray:
 
 
 def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
-    """Centre and extents, along the axes of a sensor, of the smallest boxes around the boxes; f8 (N, 6), m.
-
-    Args:
-        pose: of the sensor in the world, (3, 3) and (3,).
-    """
+    """Centre and extents, along the axes of a sensor, of the smallest boxes around the boxes; f8 (N, 6), m. `pose`: of
+    the sensor in the world, (3, 3) and (3,)."""
     seen = matmul(corners(boxes) - pose.pos, pose.rot)
     low, high = seen.min(1), seen.max(1)
     return np.concatenate([(low + high) / 2, high - low], axis=1)
@@ -138,11 +128,7 @@ def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
 
 def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     """Boxes around the boxes in a picture, f8 (N, 4): left, top, right, bottom, pixels from the picture's corner; NaN
-    where the camera sees no part of one.
-
-    Args:
-        pose: of the camera in the world, front-left-up, (3, 3) and (3,).
-    """
+    where the camera sees no part of one. `pose`: of the camera in the world, front-left-up, (3, 3) and (3,)."""
     seen = matmul(corners(boxes, TUNING.edge_points) - pose.pos, pose.rot)
     ahead = np.where(seen[..., 0] > TUNING.min_depth_m, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)

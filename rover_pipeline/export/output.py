@@ -33,10 +33,7 @@ _PARTS = "parts"
 @contextmanager
 def new_output(path: Path) -> Iterator[Path]:
     """A scratch path to build a new file or directory at. It becomes `path` when the block ends without an error.
-
-    Raises:
-        InTheWayError: `path` exists, or another process is making it.
-    """
+    Raises InTheWayError where `path` exists, or another process is making it."""
     path = path.absolute()
     with scratch(path) as folder:
         output = folder / path.name
@@ -64,25 +61,18 @@ def _give_name(source: Path, target: Path, problem: str) -> None:
 
 
 class DatasetOutput:
-    """A dataset that is being made.
-
-    Attributes:
-        folder: where its files go; it exists.
-    """
+    """A dataset that is being made. `folder` is where its files go; it exists."""
 
     def __init__(self, scratch: Path, name: str) -> None:
         self.folder = scratch / name
         self._parts = scratch / _PARTS
 
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
-        """Make a part, unless an interrupted attempt has made it already.
+        """Make a part, unless an interrupted attempt has made it already. Returns whether it was made now.
 
         Args:
             key: says which part, in this format's own words. The same key always stands for the same files.
             make: writes the files of the part below `folder` and gives their paths.
-
-        Returns:
-            Whether the part was made now.
         """
         marker = self._parts / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json"
         if marker.exists():
@@ -113,14 +103,9 @@ class DatasetOutput:
 
 @contextmanager
 def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
-    """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`.
-
-    Args:
-        identity: digest of all that decides the bytes of the dataset; finished parts of attempts with it are used.
-
-    Raises:
-        InTheWayError: another process is making it.
-    """
+    """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`. Raises
+    InTheWayError where another process is making it. `identity`: digest of all that decides the bytes of the dataset;
+    finished parts of attempts with it are used."""
     attempt = Attempt(path, wait=False)
     left: list[Path] = []
 
@@ -155,7 +140,7 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
 
 
 def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
-    """Give the finished dataset its name, in exchange for an older one of ours, which `require_ours` has looked at."""
+    """Give the finished dataset its name, in exchange for an older one of ours, which `older_dataset` looked at."""
     content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder)}
     _complete(output.folder, output.folder, content, stamp)
     names = os.listdir(path) if path.is_dir() else []
@@ -175,13 +160,10 @@ def merge(
 
     Files that are there with the same bytes were put there by an earlier attempt. A kill leaves some of the files, each
     of them whole, and the same command again adds the others. The provenance goes last, to `.FORMAT/provenance.json`.
-    Where there is no such folder yet, it gets its name when it is whole.
+    Where there is no such folder yet, it gets its name when it is whole. With `replace`, files of an earlier export of
+    ours, which nobody has changed since, give way.
 
-    Args:
-        replace: files of an earlier export of ours, which nobody has changed since, give way.
-
-    Raises:
-        InTheWayError: there are other bytes, or something else, at the path of one of the files. Nothing was added.
+    Raises InTheWayError, and has added nothing, where there are other bytes, or something else, at the path of a file.
     """
     own = merged_provenance(path, provenance["format"])
     earlier = read_provenance(own) if own.is_dir() else None
@@ -228,7 +210,7 @@ def merge(
 
 def _complete(made: Path, own: Path, provenance: dict[str, Any], stamp: str | None) -> None:
     """Finish a folder that has no name yet: with its provenance in the folder `own`, its stamp, and all on the disk."""
-    (own / PROVENANCE).write_text(_as_json(provenance), encoding="utf-8")
+    (own / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
     if stamp:
         (made / stamp).touch()
     _sync_tree(made)
@@ -236,11 +218,7 @@ def _complete(made: Path, own: Path, provenance: dict[str, Any], stamp: str | No
 
 def write_provenance(path: Path, content: dict[str, Any], scratch: Path) -> None:
     """Write the provenance of a dataset that has its name already; see `replace_whole`."""
-    replace_whole(path, _as_json(content).encode(), scratch)
-
-
-def _as_json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"
+    replace_whole(path, (json.dumps(content, indent=2) + "\n").encode(), scratch)
 
 
 def replace_whole(path: Path, data: bytes, scratch: Path) -> None:
@@ -272,11 +250,8 @@ def leave_stamp(folder: Path, stamp: str | None) -> None:
 
 def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> str:
     """What is at the path of a dataset: "" = nothing, "same" = this very one, "older" = one that may be replaced.
-
-    Raises:
-        InTheWayError: something that this program did not make, or that was changed afterwards; or an export of other
-            inputs or options, and it is not to be replaced.
-    """
+    Raises InTheWayError for what this program did not make, or that was changed afterwards; and for an export of other
+    inputs or options, where it is not to be replaced."""
     is_folder = path.is_dir() and not path.is_symlink()
     if not os.path.lexists(path) or (is_folder and not any(files for *_, files in os.walk(path))):
         return ""
@@ -324,8 +299,7 @@ def tree_state(folder: Path, changed: Mapping[str, int] | None = None) -> dict[s
 
 def _sync(paths: Iterable[Path]) -> None:
     with ThreadPoolExecutor(8) as pool:  # disks are faster with several requests at once
-        for _ in pool.map(sync_file, paths):
-            pass
+        list(pool.map(sync_file, paths))
 
 
 def _sync_tree(made: Path) -> None:

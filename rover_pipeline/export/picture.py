@@ -300,11 +300,7 @@ def _is_row(spec: ChannelSpec) -> bool:
 
 
 def _draw_sensor(figure: Figure, sensor: Sensor, frame: int) -> bool:
-    """A frame of the first channel that is an image, or else all others over time.
-
-    Returns:
-        Whether it is a picture of the frame alone.
-    """
+    """A frame of the first channel that is an image, or else all others over time. Returns whether it is a frame."""
     names = [name for name in sensor.specs if name not in (TS, VALID)]
     images = [name for name in names if _is_image(sensor.specs[name])]
     # A covariance of 6 x 6 numbers beside states is no picture of its sensor.
@@ -401,16 +397,11 @@ def _draw_lines(
 ) -> None:
     """A curve for each number of a channel, of chosen samples."""
     values = _real(sensor.channel(name).read_whole(len(seconds))[chosen].reshape(len(seconds[chosen]), -1))
-    labels = _component_labels(sensor.name, name, sensor.specs[name])
+    shape, axes = sensor.specs[name].shape, axes_and_unit(sensor.name, name, sensor.specs[name])[0]
+    is_vector = shape == (3,) or (shape == (4,) and axes == ("xyzw",))
+    labels = list("xyzw"[: shape[0]]) if is_vector else [",".join(map(str, index)) for index in np.ndindex(*shape)]
     plots.draw_curves(plot, seconds[chosen], values, valid[chosen], labels)
     plot.set_ylabel(_label(sensor, name))
-
-
-def _component_labels(sensor: str, name: str, spec: ChannelSpec) -> list[str]:
-    axes = axes_and_unit(sensor, name, spec)[0]
-    if spec.shape == (3,) or (spec.shape == (4,) and axes == ("xyzw",)):
-        return list("xyzw"[: spec.shape[0]])
-    return [",".join(map(str, index)) for index in np.ndindex(*spec.shape)] if spec.shape else [""]
 
 
 #: Sensor -> function that draws one frame of it.

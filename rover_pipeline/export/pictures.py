@@ -16,11 +16,7 @@ from rover_pipeline.mapping.ply import ply, read_ply
 
 
 class Picture(Content):
-    """A JPEG or PNG, written as the bytes that it has already.
-
-    Args:
-        flags: how it is read, of OpenCV's `IMREAD_`.
-    """
+    """A JPEG or PNG, written as the bytes that it has already, and read with flags of OpenCV's `IMREAD_`."""
 
     def __init__(self, flags: int = cv2.IMREAD_UNCHANGED) -> None:
         self._flags = flags

@@ -54,16 +54,12 @@ def write_pcd(trace: Path, out: Path, options: ExportOptions) -> None:
 def _write_points(
     trace: Path, out: Path, options: ExportOptions, suffix: str, write: Callable[[Path, Points, str], None]
 ) -> None:
-    """Write the map as the file `out`, or every n-th sweep as `out/<number of the sample><suffix>`.
+    """Write the map as the file `out`, or every n-th sweep as `out/<number of the sample><suffix>`, with a comment in
+    its header.
 
     Sweeps are in the lidar's sensor frame, front-left-up. They come from `_lidar_points` when the trace has it, else
-    they are projected from the raw ranges. Sweeps with `valid` = 0 and pixels without a return are left out.
-
-    Args:
-        write: writes a point cloud to a new file, with a comment for its header.
-
-    Raises:
-        FormatError: the trace has neither of them, or no valid sweep.
+    they are projected from the raw ranges. Sweeps with `valid` = 0 and pixels without a return are left out. Raises
+    FormatError where the trace has neither of them, or no valid sweep.
     """
     if options.sensor == MAP:
         write(out, read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
@@ -91,11 +87,8 @@ def _write_points(
 
 
 def _sweeps(sensor: Sensor) -> tuple[np.ndarray, Callable[[int], Points]]:
-    """The sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel.
-
-    Returns:
-        Which sweeps are valid, u1 (N,), and a function that gives the returns of a sweep by its number.
-    """
+    """The sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel:
+    which are valid, u1 (N,), and a function that gives the returns of a sweep by its number."""
     specs, project = sensor.specs, None
     names: list[str]
     if "rng" in specs:

@@ -92,13 +92,11 @@ class Recording:
 
     def mount(self, sensor: str) -> Mount:
         """The pose of a sensor in the frame of the lidar."""
-        mount: Mount = load("rover_pipeline.validation.rig:sensor_mount")(self.path, self.called(sensor))
-        return mount
+        return load("rover_pipeline.validation.rig:sensor_mount")(self.path, self.called(sensor))
 
     def lens(self) -> Lens:
         """The lens of the camera. Raises FormatError where its sidecar is missing, or is not the camera's."""
-        lens: Lens = load("rover_pipeline.validation.rig:camera_lens")(self.path, self.called("camera"))
-        return lens
+        return load("rover_pipeline.validation.rig:camera_lens")(self.path, self.called("camera"))
 
     def require(self, reference: str, format: str) -> None:
         """Raise FormatError, which says what to make and how, when a channel that the format needs is not there."""

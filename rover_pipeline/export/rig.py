@@ -38,14 +38,12 @@ _ROUNDING = 1e-6
 
 
 def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[str]:
-    """Estimate the mounts of the sensors of some recordings of one rig, and write the file `out`.
+    """Estimate the mounts of the sensors of some recordings of one rig, and write the file `out`. Yields a line for
+    each.
 
     Args:
         entries: traces, directories of traces, or glob patterns.
         cores: for what is missing or stale, which is made first, and for the estimates.
-
-    Yields:
-        A line for each sensor.
 
     Raises:
         RoverError: a recording lacks a lidar, and a radar beside an IMU, has another rig than the first one, or shows
@@ -118,9 +116,7 @@ def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mo
     for (one, a), (two, b) in combinations(found, 2):
         if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < FALSE_ALARM:
             text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
-            return start.declared, mounts.MountEstimate(
-                start.declared, whole.prior, whole.prior, (text,), adopted=False
-            )
+            return start.declared, mounts.unknown(start.declared, text)
     return start.declared, whole
 
 

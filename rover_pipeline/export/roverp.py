@@ -56,14 +56,12 @@ LAYOUT = Layout(
             **dict.fromkeys(("pos", "vel", "acc"), ("f", "time", 3)),
         ),
         {
-            "mask must mark as many samples as there are poses": lambda arrays: (
-                arrays["mask"].sum() == len(arrays["t"])
-            ),
-            "t must increase": lambda arrays: np.diff(arrays["t"]) > 0,
-            "t must be seconds since the epoch": lambda arrays: (arrays["t"] > 1e8) & (arrays["t"] < 1e11),
-            "rot holds matrices that are no rotations": lambda arrays: obliqueness(arrays["rot"]) <= 1e-4,
+            "mask must mark as many samples as there are poses": lambda pose: pose["mask"].sum() == len(pose["t"]),
+            "t must increase": lambda pose: np.diff(pose["t"]) > 0,
+            "t must be seconds since the epoch": lambda pose: (pose["t"] > 1e8) & (pose["t"] < 1e11),
+            "rot holds matrices that are no rotations": lambda pose: obliqueness(pose["rot"]) <= 1e-4,
         },
-        keep=lambda arrays: len(arrays["t"]),
+        keep=lambda pose: len(pose["t"]),
     ),
     trajectory=File(
         "[{recording}/]_slam/trajectory.csv",

@@ -65,13 +65,8 @@ print(failed)
 
 @dataclass
 class _Recording:
-    """A Rerun recording while a trace is written to it.
-
-    Attributes:
-        rr: the module `rerun`, an optional library.
-        shown: names of what was written.
-        undecodable: number of samples that were left out because they cannot be decoded.
-    """
+    """A Rerun recording while a trace is written to it. `rr` is the module `rerun`, an optional library; `shown` names
+    what was written, and `undecodable` counts the samples that were left out because they cannot be decoded."""
 
     trace: Recording
     options: ExportOptions
@@ -103,12 +98,8 @@ class _Recording:
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as a Rerun recording, the new file `out`.
-
-    Raises:
-        MissingExtraError: rerun-sdk is not installed.
-        FormatError: the trace has nothing that can be shown.
-    """
+    """Write one trace as a Rerun recording, the new file `out`. Raises MissingExtraError where rerun-sdk is not
+    installed, and FormatError where the trace has nothing that can be shown."""
     rr = optional("rerun", "export rrd", "rrd")
     source = Recording.of(trace)
     name = source.name
@@ -138,11 +129,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 @contextmanager
 def _piped(path: Path) -> Iterator[str]:
-    """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`.
-
-    Raises:
-        OSError: the file could not be written; when the block ends, which must have closed what it opened.
-    """
+    """A name to open and write to once, from the first byte to the last; the bytes become the new file `path`. The end
+    of the block, which must have closed what it opened, raises OSError where the file could not be written."""
     read, write = os.pipe()
     command = [sys.executable, "-I", "-S", "-c", _COPY, str(path)]
     with subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE) as process:
@@ -155,10 +143,9 @@ def _piped(path: Path) -> Iterator[str]:
         finally:
             os.close(write)
         printed, _ = process.communicate()
-    number = int(printed) if printed.strip().isdigit() else None
-    if number is None:
+    if not printed.strip().isdigit():
         raise OSError(f"{path}: the process that writes it ended with status {process.returncode}")
-    if number:
+    if number := int(printed):
         raise OSError(number, os.strerror(number), str(path))
 
 
@@ -166,12 +153,12 @@ def _print_duration(trace: Recording, options: ExportOptions) -> None:
     """Print how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
     work: list[tuple[int, str, Callable[[], object]]] = []
     for view in trace.each("lidar"):
-        if (sweeps := find_sweeps(view)) is not None and len(sweeps.samples):
-            count = len(range(0, len(sweeps.samples), options.every))
+        if sweeps := find_sweeps(view):
+            count = -(-len(sweeps.samples) // options.every)
             work.append((count, "sweeps", partial(sweeps.points, 0, options.max_points)))
     for view in trace.each("camera"):
-        if (video := find_samples(view, "camera", "video.avi")) is not None and len(video):
-            count = len(range(0, len(video), options.every))
+        if video := find_samples(view, "camera", "video.avi"):
+            count = -(-len(video) // options.every)
             work.append((count, "pictures", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
     print_duration(f"export rrd {trace.path.name}", work)
 
@@ -215,7 +202,14 @@ def _write_pictures(recording: _Recording, view: Recording) -> None:
     entity = f"{recording.write_mount(view, 'camera')}/image"
     size, lens = _picture(view, video, recording.options)
     if lens is not None:
-        recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
+        pinhole = recording.rr.Pinhole(
+            focal_length=[lens.fx, lens.fy],
+            principal_point=[lens.cx, lens.cy],
+            resolution=[lens.width, lens.height],
+            camera_xyz=recording.rr.ViewCoordinates.FLU,
+            image_plane_distance=0.5,
+        )
+        recording.stream.log(entity, pinhole, static=True)
     chosen = recording.chosen(video)
     for first in range(0, len(chosen), _BATCH):
         pictures = {at: _read_jpeg(video, at, size, lens) for at in chosen[first : first + _BATCH]}
@@ -229,10 +223,8 @@ def _write_pictures(recording: _Recording, view: Recording) -> None:
 
 
 def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
-    """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion.
-
-    Rerun draws points over a picture as a pinhole sees them, and knows no other lens.
-    """
+    """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion, because
+    Rerun draws points over a picture as a pinhole sees them, and knows no other lens."""
     channel: Any = video.sensor.channel("video.avi")
     height, width, _ = channel.spec.shape
     is_distorted = lens is not None and lens.is_distorted
@@ -243,16 +235,6 @@ def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None
         return None
     picture = resize(sample["video.avi"], *size)
     return jpeg.encode(undistort(picture, lens) if lens is not None and is_distorted else picture)
-
-
-def _pinhole(rr: Any, lens: Lens) -> Any:
-    return rr.Pinhole(
-        focal_length=[lens.fx, lens.fy],
-        principal_point=[lens.cx, lens.cy],
-        resolution=[lens.width, lens.height],
-        camera_xyz=rr.ViewCoordinates.FLU,
-        image_plane_distance=0.5,
-    )
 
 
 def _write_radar_power(recording: _Recording, view: Recording) -> None:

@@ -29,9 +29,7 @@ class Samples:
     """The valid samples of a sensor.
 
     Attributes:
-        sensor: the sensor that holds them.
-        ts: f8 (N,), seconds.
-        indices: i8 (N,), of the valid samples among all samples of the sensor.
+        ts: f8 (N,), s; indices: i8 (N,), of the valid samples among all samples of the sensor.
         channels: what is read, by name.
         undecodable: number of samples that were read so far and could not be decoded.
     """
@@ -71,10 +69,7 @@ class Samples:
 
 
 def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples | None:
-    """Samples of some channels of a sensor, which is named by types as in `Recording`.
-
-    None when the recording does not have all of these channels.
-    """
+    """Samples of some channels of a sensor, named by types as in `Recording`; None when one of them is not there."""
     folder = recording.folder(sensor)
     if not (folder / META).exists() or is_empty(folder):
         return None
@@ -84,10 +79,12 @@ def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples |
     return Samples(source, channels)
 
 
-def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]:
+def read_evenly(samples: Samples | None, count: int) -> Iterator[dict[str, np.ndarray]]:
     """About `count` samples at even distances from the first to the last, without those that cannot be decoded."""
-    for at in np.unique(np.linspace(0, len(samples) - 1, count).astype(int)) if len(samples) else ():
-        if (sample := samples.read(int(at))) is not None:
+    if not samples:
+        return
+    for at in np.unique(np.linspace(0, len(samples) - 1, count).astype(int)).tolist():
+        if (sample := samples.read(at)) is not None:
             yield sample
 
 
@@ -98,21 +95,15 @@ def find_radar_points(recording: Recording) -> Samples | None:
 
 
 class Sweeps(NamedTuple):
-    """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges.
-
-    Attributes:
-        samples: the samples that the points are read from; to_points: takes one of them.
-    """
+    """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges: the samples
+    that they are read from, and a function that takes one of them."""
 
     samples: Samples
     to_points: Callable[[dict[str, np.ndarray]], np.ndarray]
 
     def points(self, at: int, max_points: int | None = None) -> np.ndarray | None:
-        """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded.
-
-        Args:
-            max_points: keep only every n-th column, so that about so many points remain; None = keep all.
-        """
+        """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded. `max_points`: keep only
+        every n-th column, so that about so many points remain; None = keep all."""
         sample = self.samples.read(at)
         if sample is None:
             return None
@@ -136,13 +127,9 @@ def find_sweeps(recording: Recording) -> Sweeps | None:
 
 
 def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m.
-
-    Points without a return are NaN. The function raises FormatError for ranges of another size.
-
-    Raises:
-        FormatError: `lidar.json` is missing or is not the metadata of an Ouster lidar.
-    """
+    """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m, NaN
+    without a return. It raises FormatError for ranges of another size; so does this one where `lidar.json` is missing
+    or is not the metadata of an Ouster lidar."""
     rig = Rig(lidar.parent)
     sidecar = lidar / (rig.sidecar(lidar.name) if lidar.name in rig.types else "lidar.json")
     try:
@@ -164,13 +151,8 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], object]]], threads: int = 1) -> None:
-    """Print to stderr how long an export will take, by what one sample of each kind takes now.
-
-    Args:
-        label: format and recording.
-        work: number of samples, what they are called, and a function that does what one of them takes.
-        threads: samples that are worked on at once.
-    """
+    """Print to stderr how long an export, `label`, will take on so many threads, by what one sample of each kind takes
+    now. `work`: number of samples, what they are called, and a function that does what one of them takes."""
     total = 0.0
     for count, _, probe in work:
         if count:

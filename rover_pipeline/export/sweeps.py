@@ -21,12 +21,8 @@ from rover_pipeline.validation.rig import clock_options, whole_sensor
 
 
 class Sweep(NamedTuple):
-    """The returns of a sweep.
-
-    Attributes:
-        xyz: f4 (N, 3), m, in the frame that the lidar had at the sweep's time stamp, front-left-up.
-        rfl: u1 (N,), reflectivity; None where the lidar has none.
-    """
+    """The returns of a sweep: points, f4 (N, 3), m, in the frame that the lidar had at the sweep's time stamp,
+    front-left-up, and their reflectivity, u1 (N,); None where the lidar has none."""
 
     xyz: np.ndarray
     rfl: np.ndarray | None
@@ -34,6 +30,7 @@ class Sweep(NamedTuple):
 
 class RawSweeps:
     """The sweeps of a lidar of either kind as they were recorded, and the `_odom` of it. Can be shared by threads.
+    Raises FormatError where the lidar has neither ranges nor points, or `_odom` is of another one.
 
     Attributes:
         has_points: whether the lidar is points and has no images.
@@ -41,16 +38,10 @@ class RawSweeps:
         ts: f8 (N,), time stamps of all sweeps, s, as recorded.
         valid: bool, which sweeps are valid: of those that have both a sample and a pose.
         reader: gives the places of a sweep.
-
-    Raises:
-        FormatError: the lidar has neither ranges nor points, or `_odom` is of another one.
     """
 
     def __init__(self, recording: Recording, intensity: bool = True) -> None:
-        """
-        Args:
-            intensity: whether the sweeps have it; a damaged one is none then.
-        """
+        """`intensity`: whether the sweeps have it; a damaged one is none then."""
         self._lidar, self._metadata = Sensor(recording.folder("lidar")), read_text(recording.file("lidar/lidar.json"))
         self._odom = recording.path / "_odom"
         self.options = clock_options(recording.path)
@@ -88,14 +79,11 @@ class RawSweeps:
 
 
 class PosedSweeps(RawSweeps):
-    """The sweeps whose pose is known.
+    """The sweeps whose pose is known. Raises FormatError where no sweep has a valid pose, or as `RawSweeps`.
 
     Attributes:
         poses: f8 (N, ...), world-from-lidar at `ts`.
         good: indices of the sweeps that are valid and have a valid pose.
-
-    Raises:
-        FormatError: no sweep has a valid pose, or as `RawSweeps`.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -115,10 +103,8 @@ class PosedSweeps(RawSweeps):
         return aligned
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
-        """The returns in the `images` of a sweep, but for points whose instant is damaged.
-
-        Where nothing is known of the motion within sweeps, as `reader.notes` say, points stay where they were measured.
-        """
+        """The returns in the `images` of a sweep, but for points whose instant is damaged. Where nothing is known of
+        the motion within sweeps, as `reader.notes` say, points stay where they were measured."""
         given: dict[str, Any] = {name: image[None] for name, image in images.items()}
         made = (of_points if self.has_points else points)(
             **given,

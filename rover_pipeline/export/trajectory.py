@@ -42,22 +42,15 @@ def write_kitti(trace: Path, out: Path, options: ExportOptions) -> None:
 
 
 def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]:
-    """The valid ones among every n-th pose of `_odom`, or of the sensor asked for.
-
-    Returns:
-        Times, f8 (N,), s, and poses, world-from-sensor, f8.
-
-    Raises:
-        FormatError: there is no such sensor, it holds no poses, or none of them is valid.
-    """
-    name = options.sensor or _ODOMETRY
-    if not (trace / name / META).exists():
-        hint = f"make it: {run_command(trace, [name])}, or name another with --sensor"
-        raise FormatError(f"{trace / name}: no such sensor; {hint}")
-    ts, poses, chosen = read_sensor_poses(trace / name)
+    """The valid ones among every n-th pose of `_odom`, or of the sensor asked for: times, f8 (N,), s, and poses,
+    world-from-sensor, f8. Raises FormatError where there is no such sensor, it holds no poses, or none of them is
+    valid."""
+    folder = trace / (options.sensor or _ODOMETRY)
+    if not (folder / META).exists():
+        hint = f"make it: {run_command(trace, [folder.name])}, or name another with --sensor"
+        raise FormatError(f"{folder}: no such sensor; {hint}")
+    ts, poses, chosen = read_sensor_poses(folder)
     chosen &= poses.finite & (np.arange(len(ts)) % options.every == 0)
     if not chosen.any():
-        raise FormatError(
-            f"{trace / name}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large"
-        )
+        raise FormatError(f"{folder}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large")
     return ts[chosen], poses.select(chosen)

@@ -96,10 +96,8 @@ def verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def marks(sorted_findings: Sequence[Finding], steps: Sequence[StepSummary]) -> dict[str, Verdict]:
-    """Places, their sensors, and `PLACE FIGURE` -> the verdict about each; what no finding is about is good.
-
-    A result without a valid sample has to be looked at, whatever it follows from.
-    """
+    """Places, their sensors, and `PLACE FIGURE` -> the verdict about each; what no finding is about is good. A result
+    without a valid sample has to be looked at, whatever it follows from."""
     found: dict[str, Verdict] = {}
     doubts: dict[str, Verdict] = {
         each.sensor: "fair" for each in steps if each.left_out or 0 < each.samples == each.invalid

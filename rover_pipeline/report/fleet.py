@@ -101,15 +101,13 @@ class Row:
 
 
 def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, list[Row]]:
-    """Write the page of many recordings, after the pages of those that have none or have changed since.
+    """Write the page of many recordings, after the pages of those that have none or have changed since. Raises
+    ConfigError where `out` is missing although `entries` is not one folder with traces, and InTheWayError where the
+    directory holds something else than the page of many recordings.
 
     Args:
         entries: traces, and folders with traces.
         out: directory of the page; `_report` in the folder with traces, if `entries` is one.
-
-    Raises:
-        ConfigError: `out` is missing although `entries` is not one folder with traces.
-        InTheWayError: the directory holds something else than the page of many recordings.
     """
     directory = (out or _default_directory(entries)).absolute()
     if problem := in_the_way(directory):
@@ -118,16 +116,17 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
     if before is not None and before.get("step") != STEP:
         result = before.get("sensor", "a result")
         raise InTheWayError(f"{directory}: holds {result} of one recording; choose another folder")
-    traces = _traces_by_name(entries)
+    traces = [path.absolute() for path in locate_traces(list(entries), Path.cwd(), None)]
+    common = Path(os.path.commonpath(traces)) if len(traces) > 1 else traces[0].parent
     rows = []
     with progress("report", len(traces), unit="recording") as advance:
-        for name, trace in traces.items():
+        for trace in traces:
             problem = ""
             try:
                 make_report(trace)
             except (RoverError, OSError) as error:
                 problem = f"has no report, for it cannot be written: {error}"
-            rows.append(read_row(trace, name, directory, problem))
+            rows.append(read_row(trace, str(trace.relative_to(common)), directory, problem))
             advance(1)
     rows = sorted(load("rover_pipeline.report.moved:compare_mounts")(rows), key=_badness)
     summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
@@ -173,11 +172,9 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
 
 def make_report(trace: Path) -> Path:
     """Write the page of one trace if it is missing, or the trace is not what it shows. The options stay as they were.
+    Raises RoverError where the directory holds files of someone else, or cannot be written.
 
     The workflow writes no page of a recording if a step before failed: such a recording gets its page here.
-
-    Raises:
-        RoverError: the directory holds files of someone else, or cannot be written.
     """
     directory = trace / REPORT
     before = read_provenance(directory) or {}
@@ -210,13 +207,6 @@ def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
     except (ValidationError, FormatError) as error:
         why = explain(error) if isinstance(error, ValidationError) else error
         return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {why}")
-
-
-def _traces_by_name(entries: Sequence[str]) -> dict[str, Path]:
-    """Traces by their name on the page: their paths relative to the folder that contains all of them."""
-    traces = [path.absolute() for path in locate_traces(list(entries), Path.cwd(), None)]
-    common = Path(os.path.commonpath(traces)) if len(traces) > 1 else traces[0].parent
-    return {str(trace.relative_to(common)): trace for trace in traces}
 
 
 def _default_directory(entries: Sequence[str]) -> Path:

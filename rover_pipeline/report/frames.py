@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.outlines import Pair
-from rover_pipeline.draw.pixels import (
-    EmbeddedImage,
-    embed_image,
-    polar_to_cartesian,
-    radar_points_picture,
-    resize_image,
-)
+from rover_pipeline.draw import pixels
 from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.errors import ConfigError, FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
@@ -55,7 +49,7 @@ class Frame(NamedTuple):
 
     title: str
     scale: str
-    image: EmbeddedImage | None
+    image: pixels.EmbeddedImage | None
     offset_s: float
     invalid: bool
     half_width: bool
@@ -89,18 +83,17 @@ class _Images:
 def draw_instants(
     trace: Trace, records: Mapping[str, SensorRecord], begin: float, instants: int, width: int
 ) -> list[Instant]:
-    """The frames of a trace at evenly spaced instants; none without images.
-
-    Args:
-        begin: of the recording, s.
-        instants: number of instants; width: of the images, pixels.
-    """
+    """The frames of a trace at so many evenly spaced instants, counted from the begin of the recording, s, in pictures
+    of a width, pixels; none without images."""
     main = filter(None, map(records.get, map(Rig(trace.path).main, TYPES)))
     reference = next((record for record in main if len(record.ts)), None)
     sources = _readable_images(trace, records, width)
     if reference is None or not sources or not instants:
         return []
-    times = _instant_times(reference, instants)
+    # The valid samples nearest to the middles of equal parts of the recording.
+    ts = reference.ts[reference.valid != 0] if (reference.valid != 0).any() else reference.ts
+    middles = ts[0] + (np.arange(instants) + 0.5) / instants * (ts[-1] - ts[0])
+    times = np.unique(ts[nearest_samples(ts, middles)])
     drawn = (_draw_frames(source, times) for source in sources)
     # A result without a valid frame that shows anything is none to look at.
     frames = [row for row in drawn if not all(each.empty and each.invalid for each in row)]
@@ -116,13 +109,13 @@ def draw_overlays(trace: Trace, width: int) -> list[Frame]:
             mount = sensor_mount(trace.path, camera)
             for pair in camera_pairs(trace.path, camera, mount, 1):
                 image = _overlay(pair, mount, width)
-                found.append(Frame(f"lidar on {camera}", _LIDAR_SCALE, embed_image(image), 0.0, False, False))
+                found.append(Frame(f"lidar on {camera}", _LIDAR_SCALE, pixels.embed_image(image), 0.0, False, False))
     return found
 
 
 def _overlay(pair: Pair, mount: Mount, width: int) -> np.ndarray:
     """Points in colours by the logarithm of distance over a picture in grey, u1 (row, column, RGB)."""
-    drawn = resize_image(pair.grey[..., None].repeat(3, axis=2), width)
+    drawn = pixels.resize_image(pair.grey[..., None].repeat(3, axis=2), width)
     seen = matmul(pair.xyz - mount.translation, mount.rotation)
     seen = seen[seen[:, 0] > 0.1]
     x, y = -seen[:, 1] / seen[:, 0], -seen[:, 2] / seen[:, 0]
@@ -136,13 +129,6 @@ def _overlay(pair: Pair, mount: Mount, width: int) -> np.ndarray:
     return drawn
 
 
-def _instant_times(reference: SensorRecord, instants: int) -> np.ndarray:
-    """Times of the valid samples nearest to the middles of equal parts of the recording, f8, without repetitions."""
-    ts = reference.ts[reference.valid != 0] if (reference.valid != 0).any() else reference.ts
-    middles = ts[0] + (np.arange(instants) + 0.5) / instants * (ts[-1] - ts[0])
-    return np.unique(ts[nearest_samples(ts, middles)])
-
-
 def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     record, whole, half_width = source.record, source.has_sample, source.kind in _HALF_WIDTH
     ts, valid, samples = record.ts[whole], record.valid[whole], record.samples[whole]
@@ -152,7 +138,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
         with unless_damaged():  # The findings name it.
             decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
-    images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
+    images = {sample: pixels.embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
     of = source.title, source.scale
     return [
@@ -195,7 +181,7 @@ _LIDAR_SCALE = "range, near is red"
 
 
 def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    return lambda images: [resize_image(image, width) for image in images], ""
+    return lambda images: [pixels.resize_image(image, width) for image in images], ""
 
 
 def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
@@ -220,7 +206,7 @@ def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.nd
     """Range images, u2 (image, row, column), mm, in colours by the logarithm of distance."""
     distances = metres(images)
     limits = distance_limits(distances)
-    return [resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
+    return [pixels.resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
 def _lidar_aspect(trace: Path, lidar: str) -> float:
@@ -248,7 +234,7 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
     def render(power: np.ndarray) -> list[np.ndarray]:
         low, high = decibel_limits(power)
         # The rows of an image go down, but targets that move away belong to the top.
-        return [resize_image(colourise(each[::-1], low, high, "power"), width, 4.0) for each in power]
+        return [pixels.resize_image(colourise(each[::-1], low, high, "power"), width, 4.0) for each in power]
 
     return render, scale
 
@@ -259,7 +245,7 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
         far = reach(samples)
-        return [radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
+        return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
 
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
@@ -296,7 +282,7 @@ def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, 
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         low, high = decibel_limits(images) if quantity == "power" else (0, max(1, int(images.max(initial=0))))
-        views, area = polar_to_cartesian(images, azimuth, ranges, width)
+        views, area = pixels.polar_to_cartesian(images, azimuth, ranges, width)
         return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view in views]
 
     stored = _read_axes(sensor.path).get("range")

@@ -42,11 +42,8 @@ def summarise(path: Path, options: PageOptions) -> Summary:
 
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
-    """The page and the summary of a trace, by file name. The same trace gives the same bytes.
-
-    Args:
-        threads: that decode the samples which nobody has looked at; with more than one, a process tests the mounts.
-    """
+    """The page and the summary of a trace, by file name. The same trace gives the same bytes. So many threads decode
+    the samples which nobody has looked at; with more than one, a process tests the mounts."""
     contents = Contents(Trace(require_trace(path)))
     with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:
         # Before any thread starts, because the process is forked.
@@ -90,9 +87,8 @@ class Contents:
         self.raw = [record for record in records if not record.virtual]
         given = {each.name for each in records if each.ground_truth or each.name == "_reference"}
         self.derived = [record for record in records if record.virtual and record.name not in given]
-        self.timed = next(
-            filter(None, ([e for e in each if len(e.ts)] for each in (self.raw, self.derived, records))), []
-        )
+        timed = ([each for each in found if len(each.ts)] for found in (self.raw, self.derived, records))
+        self.timed = next(filter(None, timed), [])
         first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
         self.span = (min(first, default=0.0), max(last, default=0.0))
         provenances = processing.read_provenances(trace.path, without=REPORT)
@@ -170,10 +166,8 @@ def _summarise(
 
 
 def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
-    """What `check` finds, except for what the page says in its own words.
-
-    Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
-    """
+    """What `check` finds, except for what the page says in its own words. Samples of raw sensors that no result was
+    made from are decoded here: nobody else has looked at them."""
     trace, used, records = contents.trace, used_channels(contents.provenances), contents.records.values()
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
@@ -182,13 +176,9 @@ def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
 
 
 def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
-    """Of each result, the invalid samples that follow from others.
-
-    Returns:
-        Sensor -> samples that a raw sensor of the same times, or a result that it is made from, already marks, and
-        poses between poses of the odometry of which one is not valid; and of the others those of poses before the
-        first or after the last valid one.
-    """
+    """Of each result, the invalid samples that follow from others: samples that a raw sensor of the same times, or a
+    result that it is made from, already marks, and poses between poses of the odometry of which one is not valid; and
+    of the others those of poses before the first or after the last valid one."""
     odom = contents.records.get("_odom")
     found = {}
     for each in contents.derived:

@@ -10,10 +10,6 @@ from rover_pipeline.report.page import report_files
 
 
 def report(recording: Recording, *, options: PageOptions, trace: Path) -> dict[str, bytes]:
-    """The page of a recording, of whatever sensors and results the trace has.
-
-    Args:
-        recording: has no frames: the page reads times of all sensors and a few frames of each.
-        trace: its directory.
-    """
+    """The page of a recording, of whatever sensors and results the trace in a directory has: of `recording`, which has
+    no frames, the page reads times of all sensors and a few frames of each."""
     return report_files(trace, options, threads=recording.threads)

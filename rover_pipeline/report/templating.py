@@ -24,18 +24,16 @@ GLOSSARY = Path("docs", "glossary.md")
 def environment() -> Environment:
     """The templates, and the filters that they use."""
     loader = PackageLoader("rover_pipeline.report")
-    templates = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     for function in (
         formatting.count, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
         formatting.offset, formatting.percent, formatting.ppm, formatting.significant, formatting.utc,
     ):  # fmt: skip
-        templates.filters[function.__name__] = function
-    templates.filters |= {"size": size_text, "code": _mark_code, "colour": colour_name}
-    templates.globals |= {"version": __version__, "glossary": glossary(), "word": _word}
-    templates.globals["include_raw"] = lambda name: Markup(loader.get_source(templates, name)[0])
-    return templates
+        pages.filters[function.__name__] = function
+    pages.filters |= {"size": size_text, "code": _mark_code, "colour": colour_name}
+    pages.globals |= {"version": __version__, "glossary": glossary(), "word": _word}
+    pages.globals["include_raw"] = lambda name: Markup(loader.get_source(pages, name)[0])
+    return pages
 
 
 @functools.cache
@@ -50,10 +48,7 @@ def glossary() -> dict[str, str]:
 
 def _word(text: str, name: str = "") -> Markup:
     """A word as a link to what it means, at the end of the page; the word alone where the glossary does not have it.
-
-    Args:
-        name: of the entry, where the text is another form of it.
-    """
+    `name`: of the entry, where the text is another form of it."""
     for names, meaning in glossary().items():
         if (name or text.lower()) in names.split(", "):
             anchor = f"word-{names.split(', ')[0].replace(' ', '-')}"

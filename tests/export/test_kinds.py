@@ -72,7 +72,7 @@ def test_the_ground_from_above_is_the_same_from_points_as_from_images(images: Pa
     options = RslearnOptions(radar=False, objects=False, every=4)
     layers = []
     for trace in (images, points):
-        ground = Ground(Recording.of(trace), options)
+        ground = Ground(Recording.of(trace), options, {})
         layers.append(ground.rasters(Slice(0, ground.numbers[:12], 0), 1))
     (extent, one), (other_extent, other) = layers
     assert extent == other_extent
@@ -112,7 +112,8 @@ def test_the_preview_and_the_page_show_the_ranges_of_points_as_those_of_an_image
     images: Path, points: Path, tmp_path: Path
 ) -> None:
     time = float(Sensor(points / "lidar").channel("ts").read()[10])
-    one, other = (range_image_panel(Recording.of(trace))(time, 640, 64).astype(int) for trace in (images, points))
+    panels = [range_image_panel(Recording.of(trace)) for trace in (images, points)]
+    one, other = (panel(time, 640, 64).astype(int) for panel in panels if panel)
     both = one.any(axis=2) & other.any(axis=2)
     assert both.mean() > 0.3
     apart, mirrored = (np.abs(each - other).max(axis=2)[both] for each in (one, one[:, ::-1]))

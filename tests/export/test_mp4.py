@@ -35,6 +35,12 @@ def read_video(path: Path) -> tuple[np.ndarray, float]:
     return np.stack(pictures), capture.get(cv2.CAP_PROP_FPS)
 
 
+def there(panel: mp4.Panel | None) -> mp4.Panel:
+    """A panel of something that the recording has."""
+    assert panel
+    return panel
+
+
 def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
     """Mean difference of the levels of two pictures, 0 to 255."""
     return float(np.abs(one.astype("f4") - other.astype("f4")).mean())
@@ -70,7 +76,7 @@ def test_an_ffmpeg_without_h264_makes_mpeg4(trace: Path, tmp_path: Path, monkeyp
 
 
 def test_the_camera_shows_its_last_valid_picture_and_says_when_there_is_none(trace: Path) -> None:
-    show = mp4.camera_panel(Recording.of(trace), 24, 16)
+    show = there(mp4.camera_panel(Recording.of(trace), 24, 16))
     video = Sensor(trace / "camera").channel("video.avi").read()
     assert INVALID["camera"] == (4,)
     for at, expected in enumerate([0, 1, 2, 3, 3, 5]):
@@ -100,12 +106,12 @@ def target_trace(path: Path, direction: float) -> Path:
 @pytest.mark.parametrize("direction", [0.0, 90.0, -45.0])
 def test_a_lidar_target_is_drawn_in_its_direction(direction: float, tmp_path: Path) -> None:
     trace = target_trace(tmp_path / "trace", direction)
-    image = mp4.range_image_panel(Recording.of(trace))(START_S, 720, 64).astype("i4")
+    image = there(mp4.range_image_panel(Recording.of(trace)))(START_S, 720, 64).astype("i4")
     level = image[..., 0].mean(axis=0)  # near is red
     assert level.max() > level.min() + 50
     assert np.average(np.arange(720), weights=level > level.max() - 20) == pytest.approx(360 - 2 * direction, abs=12)
 
-    view = mp4.birds_eye_panel(Recording.of(trace), 5.0)(START_S, 400, 400).astype("i4")
+    view = there(mp4.birds_eye_panel(Recording.of(trace), 5.0))(START_S, 400, 400).astype("i4")
     coloured = np.abs(view[..., 0] - view[..., 2]) > 40
     rows, columns = np.nonzero(coloured)
     near = np.hypot(rows - 200, columns - 200) < 40 * 3.3
@@ -131,7 +137,7 @@ def test_the_strongest_radar_bin_is_bright_at_its_range_and_doppler_or_azimuth(
     power = np.full((1, 10, 20), -90.0, "f4")
     power[0, 7, 14] = 0  # Doppler or azimuth bin 7 of 10, range bin 14 of 20
     trace = write_sensor(tmp_path / "trace", f"_radar_{product}", power=power)
-    brightness = mp4.power_panel(Recording.of(trace), product)(START_S, 600, 400).sum(axis=-1)
+    brightness = there(mp4.power_panel(Recording.of(trace), product))(START_S, 600, 400).sum(axis=-1)
     rows, columns = np.nonzero(brightness > brightness.min() + 0.8 * np.ptp(brightness))
     assert (columns.mean() / 600, rows.mean() / 400) == pytest.approx((column, row), abs=0.01)
     assert len(rows) < 0.02 * brightness.size
@@ -141,7 +147,7 @@ def test_radar_points_are_drawn_in_their_direction_in_the_colour_of_their_veloci
     xyz = np.array([[[3, 2, 0], [-2, -4, 0], [9, 9, 9]]], "f4")
     doppler, count = np.array([[2, -2, 0]], "f4"), np.array([2], "u2")
     trace = write_sensor(tmp_path / "trace", "_radar_points", xyz=xyz, doppler=doppler, count=count)
-    view = mp4.birds_eye_panel(Recording.of(trace), 5.0)(START_S, 500, 500).astype("i4")
+    view = there(mp4.birds_eye_panel(Recording.of(trace), 5.0))(START_S, 500, 500).astype("i4")
     redness = view[..., 0] - view[..., 2]
     for mask, (ahead, left) in ((redness > 80, (3, 2)), (redness < -80, (-2, -4))):
         rows, columns = np.nonzero(mask)

@@ -66,14 +66,11 @@ def track_id(recording: str, track: int) -> str:
 
 
 def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Write the table in batches, so that memory stays small.
+    """Write the table in batches, so that memory stays small. Raises MissingExtraError where pyarrow is not installed.
 
     Args:
         classes: names of all classes, in the order of `label_index`.
         about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
     """
     pa = arrow()
     texts = {"label": [*classes], "group": [*GROUPS]}
@@ -129,14 +126,8 @@ def png16(image: np.ndarray) -> bytes:
 
 
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
-    """A JPEG with its time in EXIF, in UTC with microseconds. Its picture is not encoded anew.
-
-    (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)
-
-    Args:
-        time: seconds since the epoch.
-        description: ASCII.
-    """
+    """A JPEG with its time, s since the epoch, in EXIF, in UTC with microseconds, and a description in ASCII. Its
+    picture is not encoded anew. (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)"""
     when = datetime.fromtimestamp(time, UTC)
     stamp = when.strftime("%Y:%m:%d %H:%M:%S")
     taken = {Base.DateTimeOriginal: stamp, Base.OffsetTimeOriginal: "+00:00"}
@@ -153,7 +144,6 @@ def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
 _ALSO = {"frame": "uint64", "label": "string"}
 _OTHERS = {"location": "float[2]"}
 _VERSIONS = ("2026.04", "2026.10")
-_READ_BYTES = 1 << 20  # Schedule.
 _CAMERAS = ("camera.jpeg", "camera.png")
 
 
@@ -213,11 +203,9 @@ LAYOUT = Layout(
         Picture(),
         {
             **_GREY,
-            "its pixels hold no 2 sequences of 4 antennas": lambda image: (
-                not (image.shape[0] % 2 or image.shape[1] % 8)
-            ),
-            "its values are not around 32768: is the byte order right?": lambda image: (
-                abs(float(np.median(image)) - 32768) <= 8192
+            "its pixels hold no 2 sequences of 4 antennas": lambda cube: not (cube.shape[0] % 2 or cube.shape[1] % 8),
+            "its values are not around 32768: is the byte order right?": lambda cube: (
+                abs(float(np.median(cube)) - 32768) <= 8192
             ),
         },
     ),
@@ -337,8 +325,5 @@ def _inside(box: list[float]) -> bool:
 
 def _checksum(path: Path) -> tuple[int, int]:
     """Bytes and CRC-32 of a file, as an archive lists them."""
-    size = checksum = 0
-    with opened_file(path) as file:
-        while part := file.read(_READ_BYTES):
-            size, checksum = size + len(part), zlib.crc32(part, checksum)
-    return size, checksum
+    data = Content().read(path)
+    return len(data), zlib.crc32(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,7 +26,6 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
@@ -50,12 +48,8 @@ OFFSET = 32768
 
 
 class RadarFrames:
-    """The frames of a radar as EdgeFirst's files have them. Can be shared by threads.
-
-    Attributes:
-        valid: bool (N,), frames that can be trusted.
-        scale: stored value of an amplitude of one ADC count.
-    """
+    """The frames of a radar as EdgeFirst's files have them. Can be shared by threads. `valid`, bool (N,): those that
+    can be trusted; `scale`: stored value of an amplitude of one ADC count."""
 
     def __init__(self, recording: Recording) -> None:
         folder, points = recording.folder("radar"), recording.folder("_radar_points")
@@ -81,12 +75,10 @@ class RadarFrames:
         self.mount = recording.mount("radar")
         count = self._radar.length(truncate=True, channels=("iq",))
         self.valid = self._radar.valid(count).astype(bool)
-        if points.is_dir():
-            self._points: Sensor | None = Sensor(points)
+        self._points = Sensor(points) if points.is_dir() else None
+        if self._points is not None:
             good = self._points.valid(self._points.length()).astype(bool)
             self.valid[: len(good)] &= good[:count]
-        else:
-            self._points = None
         self.scale = self._find_scale()
 
     def _find_scale(self) -> float:
@@ -120,11 +112,8 @@ class RadarFrames:
         return stored.astype("u2").reshape(2 * spectrum.shape[3], -1)
 
     def points(self, number: int, power: np.ndarray) -> dict[str, np.ndarray]:
-        """Points of a frame: `x y z` m in the lidar frame, `speed` m/s, `power`, `noise` and `rcs` in dB, f4 (N,).
-
-        Args:
-            power: f4 (doppler, range), of the frame, dB.
-        """
+        """Points of a frame, whose power is f4 (doppler, range), dB: `x y z` m in the lidar frame, `speed` m/s,
+        `power`, `noise` and `rcs` in dB, f4 (N,)."""
         assert self._points is not None
         read = {name: self._points.channel(name).sample(number) for name in ("xyz", "doppler", "snr")}
         count = int(self._points.channel("count").sample(number))
@@ -159,7 +148,6 @@ class RadarFrames:
 
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
-_COPY_BYTES = 1 << 20  # Schedule.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # Layout.
 
 
@@ -399,8 +387,6 @@ def _archive(container: Path, path: Path) -> Path:
         for each in listed:
             entry = zipfile.ZipInfo(each.relative_to(container).as_posix(), _ZIP_TIME)
             entry.external_attr = 0o644 << 16
-            entry.file_size = each.stat().st_size  # it decides whether sizes get 64 bits
-            with opened_file(each) as source, archive.open(entry, "w") as target:
-                shutil.copyfileobj(source, target, _COPY_BYTES)
+            archive.writestr(entry, each.read_bytes())
             advance(1)
     return path

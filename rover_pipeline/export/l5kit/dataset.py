@@ -34,13 +34,11 @@ SPLIT_STORES = ("train", "validate", "test")
 def write(job: ExportJob) -> None:
     """Write the store of all scenes to the dataset's folder, and in it that of each split.
 
-    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up.
+    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up. Raises
+    FormatError where a recording lacks poses or objects, or no scene is long enough.
 
     There are no parts (`ExportJob.part`): nothing is read but poses and objects, so that an hour of recording takes ten
     seconds, and an interrupted export begins anew and gives the same bytes.
-
-    Raises:
-        FormatError: a recording lacks poses or objects, or no scene is long enough.
     """
     options: L5kitOptions = job.options
     trajectories = [read_trajectory(recording.path, options.max_gap) for recording in job.recordings]
@@ -54,9 +52,7 @@ def write(job: ExportJob) -> None:
     whole = _Store(job, None)
     stores = [_Store(job, name) for name in SPLIT_STORES]
     for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
-        scenes = records.cut_scenes(
-            trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames
-        )
+        scenes = records.cut_scenes(trajectory, instants, split, options)
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
         agents = _agents_of(recording, trajectory, scenes, options)
@@ -91,9 +87,7 @@ class _Store:
     def __init__(self, job: ExportJob, split: str | None) -> None:
         self._job, self._split = job, split
         folder = job.save("group", {"zarr_format": 2}, split=split).parent
-        self._arrays = {
-            name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in records.ARRAYS.items()
-        }
+        self._arrays = {name: ArrayWriter(folder / name, dtype, size) for name, (dtype, size) in records.ARRAYS.items()}
         self._recordings: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
@@ -135,13 +129,7 @@ _MAX_CHUNK = 1 << 28
 
 
 class ArrayWriter:
-    """Appends records to a new array, chunk by chunk. Closing it writes `.zarray`.
-
-    Args:
-        folder: of the array, new.
-        dtype: of the records, little endian.
-        chunk: number of records in a chunk.
-    """
+    """Appends little-endian records to an array in a new folder, so many in each chunk. Closing it writes `.zarray`."""
 
     def __init__(self, folder: Path, dtype: np.dtype, chunk: int) -> None:
         folder.mkdir()
@@ -185,11 +173,8 @@ class ArrayWriter:
 
 
 def read_array(folder: Path, dtype: np.dtype) -> Iterator[np.ndarray]:
-    """The records of an array, chunk by chunk.
-
-    Raises:
-        FormatError: the array is not there, has other records, or a chunk of it is missing or damaged.
-    """
+    """The records of an array, chunk by chunk. Raises FormatError where the array is not there or has other records, or
+    a chunk of it is missing or damaged."""
     count, chunk, codec = _declared(folder, dtype)
     for number in range(-(-count // chunk)):
         data = _unpack(folder / str(number), codec, chunk * dtype.itemsize)
@@ -398,12 +383,8 @@ def _agent_problems(folder: Path, scenes: np.ndarray, frames: np.ndarray) -> Ite
 def _track_problems(
     agents: np.ndarray, frame: np.ndarray, scene: np.ndarray, last: dict[tuple[int, int], tuple[int, np.void]]
 ) -> dict[str, np.ndarray]:
-    """Agents that do not continue their track as l5kit's filter wants it.
-
-    Args:
-        frame, scene: (agent,), numbers.
-        last: (scene, track) -> frame and record of the latest agent; updated.
-    """
+    """Agents that do not continue their track as l5kit's filter wants it. `frame`, `scene`: (agent,), numbers; `last`:
+    (scene, track) -> frame and record of the latest agent, which is updated."""
     twice, holes, turns, footprints = (np.zeros(len(agents), bool) for _ in range(4))
     for at, agent in enumerate(agents):
         key = int(scene[at]), int(agent["track_id"])

@@ -88,38 +88,26 @@ class Scene(NamedTuple):
 
 
 def frame_times(begin: float, end: float, rate: float) -> np.ndarray:
-    """Instants of frames, i8 (frame,), nanoseconds since the epoch.
-
-    They are multiples of the step, so another choice of scenes has frames at the same instants.
-
-    Args:
-        begin, end: first and last instant that is known, s.
-        rate: frames a second.
-    """
+    """Instants of frames, i8 (frame,), nanoseconds since the epoch, so many a second, from the first to the last
+    instant that is known, s. They are multiples of the step, so another choice of scenes has frames at the same
+    instants."""
     step = round(1e9 / rate)
     # Times of 1e9 s as f8 are known to 0.1 microseconds.
     first, last = -(-round(begin * 1e9) // step), round(end * 1e9) // step
     return np.arange(first, last + 1, dtype="i8") * step
 
 
-def cut_scenes(
-    trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, *, min_frames: int, max_frames: int | None
-) -> list[Scene]:
-    """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes.
-
-    Args:
-        times: i8 (N,), instants of frames, ns, at a constant step.
-        splits: (N,), number of the split of each; negative = none, so it is left out.
-        min_frames: shorter scenes are left out.
-        max_frames: longer ones are cut; None = they are not.
-    """
+def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, options: L5kitOptions) -> list[Scene]:
+    """The scenes of a trajectory. A scene ends where the motion is not known, and where the split changes. `times`: i8
+    (N,), instants of frames, ns, at a constant step; `splits`: (N,), number of the split of each; negative = none, so
+    it is left out."""
     states, known = trajectory.at(times / 1e9)
     split_of = np.where(known, splits, NO_SPLIT)
-    limit, scenes = max_frames or len(times) or 1, []
+    limit, scenes = options.max_frames or len(times) or 1, []
     for stretch in np.split(np.arange(len(times)), np.flatnonzero(np.diff(split_of)) + 1):
         for first in range(0, len(stretch), limit):
             part = stretch[first : first + limit]
-            if len(part) >= min_frames and split_of[part[0]] >= 0:
+            if len(part) >= options.min_frames and split_of[part[0]] >= 0:
                 scenes.append(Scene(times[part], states.pos[part], states.rot[part], int(split_of[part[0]])))
     return scenes
 
@@ -127,13 +115,8 @@ def cut_scenes(
 def scene_records(
     scene: Scene, host: str, counts: np.ndarray, first_frame: int, first_agent: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A scene's record, (1,), and those of its frames, (frame,).
-
-    Args:
-        host: name of the vehicle.
-        counts: (frame,), number of agents of each frame.
-        first_frame, first_agent: numbers of its first frame and agent in the whole dataset.
-    """
+    """A scene's record, (1,), and those of its frames, (frame,), of a vehicle `host`. `counts`: (frame,), number of
+    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset."""
     frames = np.zeros(len(scene.times), FRAME)
     past = first_agent + np.cumsum(counts)
     frames["timestamp"] = scene.times
@@ -241,17 +224,12 @@ def _runs(
 
 
 def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of one track with one extent and a continuous yaw.
+    """Boxes of one track, whose yaw is f8 (row,), rad, extent f8 (row, 3), m, and velocity f8 (row, 3), m/s, with one
+    extent, the median, f8 (3,), and a continuous yaw, f8 (row,), without steps of a whole turn.
 
     A box is the same after a half turn, and after a quarter turn with length and width exchanged. Of the four
-    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the
-    length that in which the object moves.
-
-    Args:
-        yaw: f8 (row,), rad; extent: f8 (row, 3), m; vel: f8 (row, 3), m/s.
-
-    Returns:
-        f8 (row,), yaw without steps of a whole turn, and f8 (3,), the median extent.
+    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the length
+    that in which the object moves.
     """
     yaw, extent = yaw.copy(), extent.copy()
     for at in range(1, len(yaw)):
@@ -270,13 +248,11 @@ def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple
 def _interpolate(
     instants: np.ndarray, rows: Objects, yaw: np.ndarray, max_gap: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One track at the instants that lie between two of its samples, or on one.
+    """One track at the instants that lie between two of its samples, or on one: i8 (N,), the numbers of these instants;
+    f8 (N, 3) position, m; f8 (N, 3) velocity, m/s; f8 (N,) yaw, rad.
 
     The position is the cubic polynomial with the positions and velocities of both samples (Hermite); the velocity and
     the yaw are on a straight line between theirs.
-
-    Returns:
-        i8 (N,), the numbers of these instants; f8 (N, 3) position, m; f8 (N, 3) velocity, m/s; f8 (N,) yaw, rad.
     """
     # A frame on a sample may differ from it by the rounding of nanoseconds.
     slack = 1e-6

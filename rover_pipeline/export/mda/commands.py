@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,19 +23,14 @@ _SUFFIXES = {"Text": ".txt", "Image": ".png", "Video": ".mp4", "Audio": ".wav"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands.
-
-    Raises:
-        RoverError: a file, group or revision is not there, is damaged, or would be overwritten.
-    """
+    """Run one of the commands. Raises RoverError for a file, group or revision that is not there, is damaged, or would
+    be overwritten."""
     parsed = _parser().parse_args(arguments)
     return int(parsed.run(parsed))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rover-pipeline mda", description="Annotations of MDA files, and their revisions."
-    )
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="rover-pipeline mda", description="Annotations of MDA files, and their revisions.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     listed = commands.add_parser("list", help="what is in files: payload, tags, metadata, groups of annotations")
@@ -67,31 +62,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    found = {str(path): _described(files.read_item(path)) for path in _files(arguments.paths)}
+def _list(arguments: Namespace) -> int:
+    found: dict[str, dict[str, Any]] = {}
+    for path in _files(arguments.paths):
+        item = files.read_item(path)
+        found[str(path)] = {
+            "type": item.data_type,
+            "payload_bytes": len(item.payload),
+            "tags": list(item.tags),
+            "metadata": item.metadata,
+            "revisions": {name: len(entries) for name, entries in item.groups.items()},
+        }
     if arguments.json:
         print(json.dumps(found, indent=2))
         return 0
     for name, each in found.items():
         groups = ", ".join(f"{group} ({count} revisions)" for group, count in each["revisions"].items()) or "none"
-        head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes"
-        print(
-            printable(f"{head}\n  tags: {', '.join(each['tags'])}\n  metadata: {each['metadata']}\n  groups: {groups}")
-        )
+        head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes\n  tags: {', '.join(each['tags'])}"
+        print(printable(f"{head}\n  metadata: {each['metadata']}\n  groups: {groups}"))
     return 0
 
 
-def _described(item: files.Item) -> dict[str, Any]:
-    return {
-        "type": item.data_type,
-        "payload_bytes": len(item.payload),
-        "tags": list(item.tags),
-        "metadata": item.metadata,
-        "revisions": {name: len(entries) for name, entries in item.groups.items()},
-    }
-
-
-def _versions(arguments: argparse.Namespace) -> int:
+def _versions(arguments: Namespace) -> int:
     item = files.read_item(arguments.path)
     names = _groups(arguments.path, item, arguments.group)
     if arguments.compare:
@@ -100,7 +92,7 @@ def _versions(arguments: argparse.Namespace) -> int:
                 lines = files.difference(item.groups[name], *arguments.compare)
             print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
-    spans = files.entry_spans(item)
+    _, spans = files.encode(item)
     rows = {
         name: [
             {
@@ -134,7 +126,7 @@ def _group_named(path: Path, name: str) -> Iterator[None]:
         raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
 
 
-def _extract(arguments: argparse.Namespace) -> int:
+def _extract(arguments: Namespace) -> int:
     paths = _files(arguments.paths)
     targets: set[Path] = set()
     for path in paths:
@@ -143,8 +135,9 @@ def _extract(arguments: argparse.Namespace) -> int:
         for name in _groups(path, item, arguments.group):
             with _group_named(path, name):
                 text = files.text_of(item.groups[name], arguments.rev)
-            # The reference program ends the text with a line feed, too.
-            contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
+            # What a file says is never taken for a path. The reference program ends the text with a line feed, too.
+            plain = "".join(each if each.isalnum() or each in "-_" else "_" for each in name)[:100] or "_"
+            contents[f"{path.stem}.{plain}.txt"] = f"{text}\n".encode()
         for target, content in contents.items():
             place = arguments.out / target
             there = os.path.lexists(place)
@@ -160,7 +153,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _update(arguments: argparse.Namespace) -> int:
+def _update(arguments: Namespace) -> int:
     text = sys.stdin.read() if str(arguments.text) == "-" else read_bytes(arguments.text).decode("utf-8", "replace")
     # `extract` ends it with a line feed that is no part of it.
     text = text.removesuffix("\n")
@@ -195,11 +188,6 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             raise FormatError(f"{path}: holds no MDA file")
         found += inside
     return found
-
-
-def _file_name(group: str) -> str:
-    """The name of a group as a part of the name of a file: what a file says is never taken for a path."""
-    return "".join(each if each.isalnum() or each in "-_" else "_" for each in group)[:100] or "_"
 
 
 def _suffix(item: files.Item) -> str:

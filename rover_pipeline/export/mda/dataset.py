@@ -48,13 +48,10 @@ _METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3
 
 
 def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
-    """The first sample in each period of time, i8.
+    """The first sample in each period, s, of the times of samples, f8 (N,), s, increasing; i8.
 
     Key frames depend on the recorded times only. A choice by distance would be another one after each processing, and
     the revisions of an item would be lost.
-
-    Args:
-        ts: f8 (N,), s, increasing; period: s.
     """
     number = np.floor(ts / period)
     return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
@@ -91,12 +88,8 @@ def microseconds(ts: float) -> int:
 
 
 def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndarray, vel: np.ndarray) -> str:
-    """The pose of a sensor.
-
-    Args:
-        ts: of the sample, s.
-        pos, vel: f8 (3,), m and m/s, in the world of `_odom`; rot: f8 (3, 3), world-from-sensor, front-left-up.
-    """
+    """The pose of a sensor at the time of a sample, s. `pos`, `vel`: f8 (3,), m and m/s, in the world of `_odom`;
+    `rot`: f8 (3, 3), world-from-sensor, front-left-up."""
     quat = np.full(4, np.nan)
     if np.isfinite(rot).all():
         quat = from_matrix(rot).as_quat(canonical=True)
@@ -141,6 +134,7 @@ def objects_text(ts: float, objects: Objects | None, classes: Sequence[str], lat
 
 __all__ = ["LAYOUT", "describe", "relations", "write"]
 
+_POSE = ("pos", "rot", "vel")
 #: Measures of the odometry, and the rows of its covariance that they are of. Layout.
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 
@@ -152,11 +146,8 @@ _Key = tuple[int, int]
 def write(job: ExportJob) -> None:
     """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
     dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
-    as it was.
-
-    Raises:
-        FormatError: a recording lacks something, or has no key frame; or a file of the older dataset is damaged.
-    """
+    as it was. Raises FormatError where a recording lacks something, or has no key frame; or a file of the older dataset
+    is damaged."""
     options: MdaOptions = job.options
     views = [each for recording in job.recordings for each in job.views(recording, options.sensor)]
     sources = [_Source(view, options) for view in views]
@@ -169,7 +160,12 @@ def write(job: ExportJob) -> None:
         keys = list(zip(source.keys[chosen].tolist(), split[chosen].tolist(), strict=True))
         part = source.recording.name if source.recording in job.recordings else f"{course.name} {source.sensor}"
         job.in_parts(part, keys, partial(_write_key, job, source, changes), "key frame", f"{history}")
-    _keep_history(job)
+    # The files of the older dataset that were not made again stay.
+    for path in sorted(job.older.glob("*/*.mda")) if job.older else []:
+        target = job.folder / path.parent.name / path.name
+        if not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(read_bytes(path))
     if not any(job.folder.glob("*/*.mda")):
         raise FormatError("export mda: none of the recordings has a key frame outside of the gaps between splits")
     for problem, count in Counter(changes).items():
@@ -194,22 +190,9 @@ def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -
     return [job.save("items", replace(item, groups=groups), **keys)]
 
 
-def _keep_history(job: ExportJob) -> None:
-    """Take over the files of the older dataset that were not made again."""
-    for path in sorted(job.older.glob("*/*.mda")) if job.older else []:
-        target = job.folder / path.parent.name / path.name
-        if not target.exists():
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(read_bytes(path))
-
-
 class _Source:
-    """The key frames of one recording, and what there is to say about them.
-
-    Attributes:
-        sensor: the name of the payload's sensor; samples: its valid ones.
-        keys: i8 (key,), of its valid samples.
-    """
+    """The key frames of one recording, `keys`, i8 (key,), of the valid `samples` of the payload's `sensor`, and what
+    there is to say about them."""
 
     def __init__(self, recording: Recording, options: MdaOptions) -> None:
         self.recording, self._options = recording, options
@@ -228,13 +211,15 @@ class _Source:
         self._later = 0.0 if options.sensor == "lidar" else recording.mount(options.sensor).time_offset
         self._about = {"channel": f"{samples.sensor.name}/{channel}", **self._describe()}
         self.keys = key_frames(samples.ts, options.period)
-        self._poses = _Poses(recording.folder(poses))
+        self._pose_sensor = recording.called(poses)
+        self._poses = whole_sensor(recording.folder(poses), *_POSE)
         self._objects = ObjectReader(recording.path) if options.objects else None
         self._measures = list(_measures(recording))
 
     def positions(self) -> np.ndarray:
         """Positions at the key frames, f8 (key, 3), m; NaN where they are not known."""
-        return self._poses.at(self.samples.ts[self.keys])
+        found = [self._pose(each) for each in self.samples.ts[self.keys].tolist()]
+        return np.array([pos if valid else np.full(3, np.nan) for valid, pos, *_ in found]).reshape(-1, 3)
 
     def stem(self, at: int) -> str:
         return f"{self.recording.name}_{self.sensor}_{self.samples.indices[at]:06d}"
@@ -276,7 +261,7 @@ class _Source:
     def annotations(self, at: int) -> dict[str, str]:
         """The text of each group of annotations of a key frame."""
         time = float(self.samples.ts[at])
-        texts = {"pose": self._poses.text(time)}
+        texts = {"pose": pose_text(self._pose_sensor, time, *self._pose(time))}
         by_lidar = time + self._later
         if (objects := self._objects) is not None:
             nearest = _nearest(objects.ts, by_lidar, self._options.max_dt)
@@ -291,30 +276,13 @@ class _Source:
         texts["quality"] = json_text(measures)
         return texts
 
-
-class _Poses:
-    """The poses of one sensor, at its own times."""
-
-    def __init__(self, folder: Path) -> None:
-        read = whole_sensor(folder, "pos", "rot", "vel")
-        self._name, self._ts, self._valid = folder.name, read[TS], read[VALID]
-        self._values = [read[each].astype("f8") for each in ("pos", "rot", "vel")]
-
-    def at(self, ts: np.ndarray) -> np.ndarray:
-        """Positions at times of samples, f8 (N, 3), m; NaN where they are not known."""
-        found = [self._at(each) for each in ts.tolist()]
-        return np.array([pos if valid else np.full(3, np.nan) for valid, pos, *_ in found]).reshape(-1, 3)
-
-    def text(self, ts: float) -> str:
-        return pose_text(self._name, ts, *self._at(ts))
-
-    def _at(self, ts: float) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray]:
+    def _pose(self, time: float) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray]:
         """Whether a pose is valid, its position, rotation and velocity. That of a sample has the sample's own time."""
-        at = _nearest(self._ts, ts, 1e-6)
+        at = _nearest(self._poses[TS], time, 1e-6)
         if at is None:
             return False, np.full(3, np.nan), np.full((3, 3), np.nan), np.full(3, np.nan)
-        pos, rot, vel = (values[at] for values in self._values)
-        return bool(self._valid[at]), pos, rot, vel
+        pos, rot, vel = (self._poses[each][at].astype("f8") for each in _POSE)
+        return bool(self._poses[VALID][at]), pos, rot, vel
 
 
 def _measures(recording: Recording) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

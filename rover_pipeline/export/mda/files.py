@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,8 @@ BLOCK = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """One revision of an annotation, as the difference from those since the latest snapshot.
-
-    Attributes:
-        index: numbers of the blocks whose concatenation is the text.
-        blocks: (number, bytes) of the blocks that this entry stores.
-    """
+    """One revision of an annotation, as the difference from those since the latest snapshot: the numbers of the blocks
+    whose concatenation is the text, and number and bytes of the blocks that this entry stores."""
 
     index: tuple[int, ...]
     blocks: tuple[tuple[int, bytes], ...]
@@ -68,21 +65,8 @@ class Item:
     groups: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
 
 
-def encode(item: Item) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        ValueError: the type of the payload is unknown.
-    """
-    return _encode(item)[0]
-
-
-def entry_spans(item: Item) -> dict[str, list[tuple[int, int]]]:
-    """Offset and length in bytes of each entry in the file of an item, by group."""
-    return _encode(item)[1]
-
-
-def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
+def encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
+    """The bytes of a file, and by group offset and length of each entry. Raises ValueError for an unknown type."""
     if item.data_type not in DATA_TYPES:
         raise ValueError(f"the type of the payload must be one of {', '.join(DATA_TYPES)}, is {item.data_type[:20]!r}")
     header = _list([_text(tag) for tag in item.tags]) + _text(item.data_type) + _text(item.metadata)
@@ -94,23 +78,16 @@ def _encode(item: Item) -> tuple[bytes, dict[str, list[tuple[int, int]]]]:
     spans: dict[str, list[tuple[int, int]]] = {}
     for name, entries in item.groups.items():
         encoded = [_entry(revision, entry) for revision, entry in enumerate(entries)]
-        entries_offset, spans[name] = end, []
-        for data in encoded:
-            spans[name].append((end, len(data)))
-            end += len(data)
-        index.append(_text(name) + _U64.pack(end) + _U64.pack(entries_offset))
-        records = [_HEADER.pack(n, *span, n % SNAPSHOT_PERIOD == 0) for n, span in enumerate(spans[name])]
-        parts += [*encoded, *records]
-        end += _HEADER.size * len(records)
+        *offsets, headers = accumulate(map(len, encoded), initial=end)
+        spans[name] = list(zip(offsets, map(len, encoded), strict=True))
+        index.append(_text(name) + _U64.pack(headers) + _U64.pack(end))
+        parts += [*encoded, *(_HEADER.pack(n, *span, n % SNAPSHOT_PERIOD == 0) for n, span in enumerate(spans[name]))]
+        end = headers + _HEADER.size * len(entries)
     return b"".join([_U64.pack(header_offset), _U64.pack(payload_offset), _list(index), *parts]), spans
 
 
 def decode(data: bytes) -> Item:
-    """The content of a file.
-
-    Raises:
-        ValueError: the bytes are not an MDA file, or a part of it is damaged; the message names the byte.
-    """
+    """The content of a file. Raises ValueError, with the byte, where it is no MDA file, or a part of it is damaged."""
     reader = _Reader(data)
     reader.position = 16  # past the offsets of the header and the payload
     index = [(reader.text(), reader.number(_U64), reader.number(_U64)) for _ in range(reader.count(24))]
@@ -125,7 +102,7 @@ def decode(data: bytes) -> Item:
         reader.position += _HEADER.size * len(entries)
     item = Item(data_type, payload, metadata, tags, groups)
     # All else, such as offsets, the numbers of entries and their headers, follows from the content.
-    if (wanted := encode(item)) != data:
+    if (wanted := encode(item)[0]) != data:
         length = min(len(wanted), len(data))
         differ = np.frombuffer(wanted, "u1", length) != np.frombuffer(data, "u1", length)
         at = int(differ.argmax()) if differ.any() else length
@@ -151,11 +128,7 @@ def _text(value: str) -> bytes:
 
 
 class _Reader:
-    """Reads values one after the other. What a file says about sizes is not trusted.
-
-    Attributes:
-        position: of the next byte.
-    """
+    """Reads values one after the other; `position` is the next byte's. What a file says about sizes is not trusted."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.position = data, 0
@@ -196,13 +169,11 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
     """The revisions with a new one at the end; the same ones if `text` is that of the latest.
 
     The reference program adds nothing either when a text returns to that of *any* earlier revision, so that its latest
-    revision is then not the latest text. Here a text that returns is a new revision, which stores no new blocks.
+    revision is then not the latest text. Here a text that returns is a new revision, which stores no new blocks. A
+    snapshot stores all blocks so far, each number once. The reference stores some of them twice; it reads both.
 
-    A snapshot stores all blocks so far, each number once. The reference stores some of them twice; it reads both.
-
-    Raises:
-        ValueError: the text is not ASCII, or an earlier revision cannot be read. Readers decode each block as UTF-8 on
-            its own, and a character of several bytes could be cut in two.
+    Raises ValueError where the text is not ASCII, or an earlier revision cannot be read. Readers decode each block as
+    UTF-8 on its own, and a character of several bytes could be cut in two.
     """
     if not text.isascii():
         raise ValueError("an annotation must be ASCII; write other characters as escapes of JSON")
@@ -229,15 +200,8 @@ def append(entries: tuple[Entry, ...], text: str) -> tuple[Entry, ...]:
 
 
 def text_of(entries: tuple[Entry, ...], revision: int) -> str:
-    """The text of a revision.
-
-    Args:
-        revision: counted from 0; -1 is the latest.
-
-    Raises:
-        LookupError: there is no such revision.
-        ValueError: it refers to a block that is not stored, or is not ASCII.
-    """
+    """The text of a revision, counted from 0; -1 is the latest. Raises LookupError where there is none, and ValueError
+    where it refers to a block that is not stored, or is not ASCII."""
     at = revision + len(entries) if revision < 0 else revision
     if not 0 <= at < len(entries):
         raise LookupError(f"there is no revision {revision}; there are {len(entries)}, numbered from 0")
@@ -249,11 +213,7 @@ def text_of(entries: tuple[Entry, ...], revision: int) -> str:
 
 
 def difference(entries: tuple[Entry, ...], old: int, new: int) -> list[str]:
-    """Lines of a unified diff between the texts of two revisions.
-
-    Raises:
-        LookupError, ValueError: as `text_of`.
-    """
+    """Lines of a unified diff between the texts of two revisions. Raises LookupError and ValueError as `text_of`."""
     before, after = (text_of(entries, revision).splitlines() for revision in (old, new))
     return list(difflib.unified_diff(before, after, f"revision {old}", f"revision {new}", lineterm=""))
 
@@ -269,12 +229,7 @@ _MAX_BYTES = 4 << 30
 
 
 def read_item(path: Path) -> Item:
-    """The content of an MDA file.
-
-    Raises:
-        FormatError: it is none, or it is damaged.
-        OSError: it cannot be opened.
-    """
+    """The content of an MDA file. Raises FormatError for none or a damaged one, OSError where it cannot be opened."""
     try:
         return decode(read_bytes(path))
     except ValueError as error:
@@ -287,17 +242,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def add_revision(path: Path, group: str, text: str) -> int:
-    """Add a revision to a group of a file, unless its latest one has this text already.
+    """Add a revision to a group of a file, unless its latest one has this text. Returns how many the group has then.
 
     Whatever fails, the older or the newer content is there as a whole. Two calls for one file, or a call and an export
-    of the dataset that the file is in, wait for one another.
-
-    Returns:
-        The number of revisions of the group.
-
-    Raises:
-        FormatError: the file is damaged, or the text is not ASCII.
-        RoverError: it cannot be written.
+    of the dataset that the file is in, wait for one another. Raises FormatError where the file is damaged, or the text
+    is not ASCII, and another RoverError where it cannot be written.
     """
     path = path.absolute()
     dataset = _dataset_of(path)
@@ -309,7 +258,7 @@ def add_revision(path: Path, group: str, text: str) -> int:
             raise FormatError(f"{path}: group {group}: {error}") from error
         with named_if_not_written(path):
             if entries != item.groups.get(group):
-                data = encode(replace(item, groups={**item.groups, group: entries}))
+                data, _ = encode(replace(item, groups={**item.groups, group: entries}))
                 if dataset:
                     _announce(dataset, path, len(data), folder)
                 replace_whole(path, data, folder)
@@ -399,7 +348,7 @@ class _Mda(Content):
     """An MDA file."""
 
     def encode(self, value: Item) -> bytes:
-        return encode(value)
+        return encode(value)[0]
 
     def read(self, path: Path) -> Item:
         return read_item(path)

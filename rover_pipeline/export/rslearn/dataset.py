@@ -40,13 +40,8 @@ from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_t
 
 
 class Slice(NamedTuple):
-    """A slice of time.
-
-    Attributes:
-        number: of the slice in its recording.
-        numbers: i8 (sweep,), the sweeps with a known pose in it.
-        split: number of its split.
-    """
+    """A slice of time: its number in its recording, the sweeps with a known pose in it, i8 (sweep,), and the number of
+    its split."""
 
     number: int
     numbers: np.ndarray
@@ -78,13 +73,8 @@ class Ground:
         floor: below the lidar; its `up` is in the world of `_odom`.
     """
 
-    def __init__(
-        self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording] | None = None
-    ) -> None:
-        """
-        Args:
-            radars: layer of power -> the recording as the radar of it sees it.
-        """
+    def __init__(self, recording: Recording, options: RslearnOptions, radars: Mapping[str, Recording]) -> None:
+        """`radars`: layer of power -> the recording as the radar of it sees it."""
         path, self._options = recording.path, options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
@@ -96,7 +86,7 @@ class Ground:
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
         self.pos = self._motion.trajectory.states.pos
-        self._radars = {name: _Radar(view, self._up, options) for name, view in (radars or {}).items()}
+        self._radars = {name: _Radar(view, self._up, options) for name, view in radars.items()}
         self._objects = ObjectReader(path) if options.objects else None
         if self._objects is not None:
             self._object_ts = lidar_clock(path, self._objects.ts, read_trajectory(path))
@@ -106,10 +96,8 @@ class Ground:
         return self._motion.trajectory.ts[part.numbers]
 
     def rasters(self, part: Slice, threads: int) -> tuple[Extent, dict[str, np.ndarray]]:
-        """The rasters of a slice by layer, (row, column) with row 0 at the smallest y.
-
-        Sweeps that cannot be decoded are left out.
-        """
+        """The rasters of a slice by layer, (row, column) with row 0 at the smallest y, without sweeps that cannot be
+        decoded."""
         options = self._options
         chosen = part.numbers[:: options.every]
         poses = {at: self._motion.columns(at, self._sweeps.reader.columns) for at in chosen.tolist()}
@@ -122,11 +110,8 @@ class Ground:
         for number, found in zip(poses, clouds, strict=True):
             if found is not None:
                 grid.add(found[0], poses[number].pos, found[1])
-        counts = grid.counts(extent)
-        layers = {
-            "occupancy": windows.occupancy(counts, extent),
-            "height": windows.height(counts, extent, options.z_max),
-        }
+        cells = grid.counts(extent)
+        layers = {"occupancy": windows.occupancy(cells, extent), "height": windows.height(cells, extent, options.z_max)}
         for name, radar in self._radars.items():
             layers[name] = radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
@@ -203,10 +188,8 @@ def write(job: ExportJob) -> None:
     """Write `config.json` and `windows/RECORDING/SLICE_TILE/`.
 
     The coordinates are metres along x and y of each recording's world of `_odom`, turned so that z is up. Which place
-    of the earth its origin is, nobody knows unless `latitude` and `longitude` say so.
-
-    Raises:
-        FormatError: a recording lacks something, or nothing of the ground was observed.
+    of the earth its origin is, nobody knows unless `latitude` and `longitude` say so. Raises FormatError where a
+    recording lacks something, or nothing of the ground was observed.
     """
     options: RslearnOptions = job.options
     radars = [_radars(job, recording) for recording in job.recordings]
@@ -251,9 +234,8 @@ def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers
     extent, rasters = ground.rasters(part, job.threads)
     observed = rasters["occupancy"] != windows.RASTERS["occupancy"][2]
     times = ground.times(part)
-    vectors = {
-        "trajectory": windows.collection([windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)
-    }
+    path = windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})
+    vectors = {"trajectory": windows.collection([path], crs)}
     objects = ground.objects(part)
     if objects is not None:
         vectors["tracks"] = windows.collection(windows.track_features(objects, ground.classes), crs)

@@ -35,13 +35,8 @@ _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]]) / 2
 
 
 class Tile(NamedTuple):
-    """A square of the ground.
-
-    Attributes:
-        x, y: number of the tile from the origin of the world along x and y.
-        pixels: number of pixels along an edge.
-        resolution: edge of a pixel, m.
-    """
+    """A square of the ground: its number from the origin of the world along x and y, the number of pixels along an
+    edge, and the edge of a pixel, m."""
 
     x: int
     y: int
@@ -55,11 +50,8 @@ class Tile(NamedTuple):
         return self.x * size, -(self.y + 1) * size, (self.x + 1) * size, -self.y * size
 
     def cut(self, grid: np.ndarray, extent: Extent, unknown: float) -> np.ndarray:
-        """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile.
-
-        Returns:
-            (pixels, pixels), row 0 at the largest y; `unknown` outside of the grid.
-        """
+        """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile: (pixels, pixels), row
+        0 at the largest y; `unknown` outside of the grid."""
         tile = np.full((self.pixels, self.pixels), unknown, grid.dtype)
         left, bottom = self.x * self.pixels - extent.left, self.y * self.pixels - extent.bottom
         rows = slice(max(0, bottom), min(extent.height, bottom + self.pixels))
@@ -72,11 +64,8 @@ class Tile(NamedTuple):
 
 
 def tiles_of(observed: np.ndarray, extent: Extent, pixels: int, min_share: float) -> list[Tile]:
-    """Tiles of which at least a share of the pixels is observed, in the order of x and y.
-
-    Args:
-        observed: bool (row, column), row 0 at the smallest y.
-    """
+    """Tiles of which at least a share of the pixels is observed, in the order of x and y. `observed`: bool (row,
+    column), row 0 at the smallest y."""
     row, column = np.nonzero(observed)
     numbers = np.stack([(column + extent.left) // pixels, (row + extent.bottom) // pixels], 1)
     found, counts = np.unique(numbers, axis=0, return_counts=True)
@@ -108,13 +97,8 @@ def config(layers: Sequence[str]) -> dict[str, Any]:
 
 
 def metadata(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> dict[str, Any]:
-    """`metadata.json` of a window.
-
-    Args:
-        crs: a text that describes the coordinates of the ground.
-        begin, end: first and last sweep that it shows, s.
-        options: such as `split`.
-    """
+    """`metadata.json` of a window of coordinates that `crs` describes, from the first to the last sweep that it shows,
+    s, with options such as `split`."""
     return {
         "bounds": list(tile.bounds),
         "options": options,
@@ -139,21 +123,15 @@ def iso_time(ts: float) -> str:
 
 
 def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
-    """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward.
-
-    Without its `properties` readers would take the numbers for degrees.
-    """
+    """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward. Without its
+    `properties` readers would take the numbers for degrees."""
     properties = {"crs": crs, "x_resolution": 1, "y_resolution": 1}
     return {"type": "FeatureCollection", "properties": properties, "features": list(features)}
 
 
 def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) -> dict[str, Any]:
-    """A line through positions, or a point where nothing moves.
-
-    Args:
-        ts: f8 (N,), s; pos: f8 (N, 2 or more), m.
-        properties: besides `times`, the times of the corners.
-    """
+    """A line through positions, f8 (N, 2 or more), m, or a point where nothing moves, with properties besides `times`,
+    those of its corners, from `ts`, f8 (N,), s."""
     corners = [0]
     for at in range(1, len(pos)):
         if np.hypot(*(pos[at, :2] - pos[corners[-1], :2])) >= TUNING.line_step_m:
@@ -198,11 +176,8 @@ _BLOCK = 512
 
 
 def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
-    """Share of the sweeps that hit something in a cell, among those that hit it or looked through it.
-
-    Returns:
-        u1 (row, column), percent, row 0 at the smallest y; 255 where no sweep observed the cell.
-    """
+    """Share of the sweeps that hit something in a cell, among those that hit it or looked through it: u1 (row, column),
+    percent, row 0 at the smallest y; 255 where no sweep observed the cell."""
     total = counts.hits.astype("i8") + counts.misses
     percent = np.full(extent.shape, RASTERS["occupancy"][2], "u1")
     seen = total > 0
@@ -211,13 +186,8 @@ def occupancy(counts: CellCounts, extent: Extent) -> np.ndarray:
 
 
 def height(counts: CellCounts, extent: Extent, top: float) -> np.ndarray:
-    """Height of the highest surface of each cell above the floor.
-
-    Args:
-        top: height that level 255 of `CellCounts.tops` stands for, m.
-
-    Returns:
-        f4 (row, column), m, row 0 at the smallest y, to within `top` / 254; -9999 where there is no return.
+    """Height of the highest surface of each cell above the floor: f4 (row, column), m, row 0 at the smallest y, to
+    within `top` / 254; -9999 where there is no return. `top`: height that level 255 of `CellCounts.tops` stands for, m.
     """
     metres = np.full(extent.shape, RASTERS["height"][2], "f4")
     seen = counts.tops > 0
@@ -275,15 +245,9 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 
 
 def geotiff(raster: np.ndarray, tile: Tile, crs: str, unknown: float) -> bytes:
-    """A file with one band whose grid is exactly that of a window: readers then resample nothing.
-
-    Args:
-        raster: (row, column), row 0 at the largest y.
-        unknown: value of pixels that are not known.
-
-    Raises:
-        MissingExtraError: rasterio is not installed.
-    """
+    """A file with one band whose grid is exactly that of a window: readers then resample nothing. Raises
+    MissingExtraError where rasterio is not installed. `raster`: (row, column), row 0 at the largest y; `unknown`: value
+    of pixels that are not known."""
     rasterio = optional("rasterio", "export rslearn", "rslearn")
     left, top, _, _ = tile.bounds
     size = tile.resolution

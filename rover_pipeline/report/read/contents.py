@@ -33,11 +33,8 @@ class Remark(NamedTuple):
 
 
 def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collection[str]) -> list[Remark]:
-    """What a look at a few samples of the raw sensors finds.
-
-    Args:
-        results: names of the virtual sensors; what one of them reports of all samples is not reported of some here.
-    """
+    """What a look at a few samples of the raw sensors finds. What one of the virtual sensors that are there, `results`,
+    reports of all samples is not reported of some here."""
     remarks: list[Remark] = []
     rig = Rig(trace.path)
     for type, channel, axes, look in _LOOKS:

@@ -73,11 +73,8 @@ def read_track(odom: SensorRecord | None) -> Track | None:
 
 
 def summarise_track(track: Track, truth: Track | None = None, reference_rms: float | None = None) -> Motion:
-    """The figures of a track.
-
-    Args:
-        truth: of a simulated recording; reference_rms: distance from the path that came with a recording, m.
-    """
+    """The figures of a track. `truth`: of a simulated recording; `reference_rms`: distance from the path that came with
+    a recording, m."""
     pos, truth_rms = track.pos[track.valid], None
     if truth:  # in the same world frame
         _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
@@ -135,10 +132,7 @@ def _norm(vel: np.ndarray) -> np.ndarray:
 
 
 def compare_radar_speed(
-    sidecar: Mapping[str, Any],
-    pose: SpeedCurve | None,
-    measured: SpeedCurve | None,
-    sigma: np.ndarray | None = None,
+    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None, sigma: np.ndarray | None = None
 ) -> RadarSpeed | None:
     """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from rover_pipeline.engine.instances import entry_of, instances
@@ -156,33 +156,14 @@ def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {reference for reference in references if not reference.startswith("_")}
 
 
-class ExportedFile(NamedTuple):
-    """A file that was exported from a trace.
-
-    Attributes:
-        kind: what it is; href: its address, from the page.
-    """
-
-    name: str
-    kind: str
-    href: str
-    bytes: int
-
-
-def exported_files(trace: Path, page: Path) -> list[ExportedFile]:
-    """Files in the folder of a trace, and those beside it that are named like it, sorted.
-
-    Args:
-        page: folder of the page, which addresses start from.
-    """
+def exported_files(trace: Path, page: Path) -> list[dict[str, Any]]:
+    """Files that were exported from a trace, in its folder, and beside it where they are named like it, sorted: the
+    `name`, `kind` and `bytes` of each, and `href`, its address from the folder of the page."""
     trace, at = trace.absolute(), bytes(page)
     inside = [entry.name for entry in os.scandir(trace) if entry.name[-4:] in _KINDS and not entry.name.startswith(".")]
     places = [*(trace / name for name in inside), *(trace.parent / f"{trace.name}{suffix}" for suffix in _KINDS)]
-    found = [
-        ExportedFile(
-            one_line(each.name), _KINDS[each.suffix], quote(os.path.relpath(bytes(each), at)), each.stat().st_size
-        )
-        for each in places
-        if each.is_file()
-    ]
-    return sorted(found, key=lambda each: (each.kind, each.href))
+    found = []
+    for path in (each for each in places if each.is_file()):
+        address, size = quote(os.path.relpath(bytes(path), at)), path.stat().st_size
+        found.append({"name": one_line(path.name), "kind": _KINDS[path.suffix], "href": address, "bytes": size})
+    return sorted(found, key=lambda each: (each["kind"], each["href"]))

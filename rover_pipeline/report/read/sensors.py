@@ -81,10 +81,8 @@ def known_sensors_first(names: Collection[str], rig: Rig) -> list[str]:
 
 def read_sensors(trace: Trace) -> list[SensorRecord]:
     """All sensors of a trace: first those of known types, then the others by name."""
-    rates = nominal_rates(trace.path / CONFIG)
-    return [
-        _read_sensor(trace, name, rates.get(name)) for name in known_sensors_first(trace.sensors(), Rig(trace.path))
-    ]
+    rates, names = nominal_rates(trace.path / CONFIG), known_sensors_first(trace.sensors(), Rig(trace.path))
+    return [_read_sensor(trace, name, rates.get(name)) for name in names]
 
 
 def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRecord:
@@ -199,10 +197,7 @@ class Residuals(NamedTuple):
 
 def read_residuals(sync: SensorRecord | None, measured: Mapping[str, Any]) -> dict[str, Residuals]:
     """Residuals of every sensor but the reference, whose own are always 0. Sensors of known types come first.
-
-    Args:
-        measured: what the step measured, from its provenance.
-    """
+    `measured`: what the step measured, from its provenance."""
     if sync is None or sync.sensor is None:
         return {}
     names = [name.removesuffix(_RESIDUAL) for name in sync.sensor.specs if name.endswith(_RESIDUAL)]
