@@ -7,17 +7,20 @@ it.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.numerics.compiled import compiled
 
 
-class PolarGrid(NamedTuple):
-    """The cells.
+@dataclass(frozen=True)
+class PolarGrid:
+    """The cells. Can be shared by threads.
 
     Attributes:
         azimuth, elevation: f8 (bin + 1,), edges of the bins, radians, positive to the right and upward.
@@ -39,34 +42,28 @@ class PolarGrid(NamedTuple):
         """(elevation, azimuth, range)"""
         return len(self.elevation) - 1, len(self.azimuth) - 1, self.bins
 
+    @cached_property
+    def _quotients(self) -> tuple[np.ndarray, np.ndarray]:
+        return _azimuth_quotient(self.azimuth), _elevation_quotient(self.elevation)
+
+    def occupied(self, sweep: Sweep, lidar: Poses, origin: np.ndarray) -> np.ndarray:
+        """Occupied cells of a sweep, u1 (elevation, azimuth, range).
+
+        Args:
+            lidar: f8, of the lidar at each column, in the frame of the grid.
+            origin: f8 (3,), where the origin of the grid is mounted, in the lidar frame, m. Returns that were measured
+                nearer to it than `min_range` are left out: the rig itself moves along.
+        """
+        out = np.zeros(self.shape, "u1")
+        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
+        limits = np.array([self.resolution, self.min_range, *self.z])
+        _fill(sweep.rng, sweep.xyz, poses, origin, limits, *self._quotients, out)
+        return out
+
 
 def edges(limits: tuple[float, float], bins: int) -> np.ndarray:
     """Edges of bins of equal angles between limits in degrees, f8 (bin + 1,), radians."""
     return np.radians(np.linspace(*limits, bins + 1))
-
-
-class PolarOccupancy:
-    """Finds the occupied cells of a grid. Can be shared by threads."""
-
-    def __init__(self, grid: PolarGrid) -> None:
-        self.grid = grid
-        self._azimuth, self._elevation = _azimuth_quotient(grid.azimuth), _elevation_quotient(grid.elevation)
-        self._limits = np.array([grid.resolution, grid.min_range, *grid.z])
-
-    def cells(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, origin: np.ndarray) -> np.ndarray:
-        """Occupied cells of a sweep, u1 (elevation, azimuth, range).
-
-        Args:
-            rng: u2 (beam, column), mm; 0 = no return.
-            xyz: f4 (beam, column, 3), the returns in the lidar frame at the instant of their column, m.
-            lidar: f8, of the lidar at each column, in the frame of the grid.
-            origin: f8 (3,), where the origin of the grid is mounted, in the lidar frame, m. Returns that were measured
-                nearer to it than the grid's `min_range` are left out: the rig itself moves along.
-        """
-        out = np.zeros(self.grid.shape, "u1")
-        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
-        _fill(rng, xyz, poses, origin, self._limits, self._azimuth, self._elevation, out)
-        return out
 
 
 def share_kept(cells: np.ndarray, grid: PolarGrid, errors: np.ndarray) -> float:
