@@ -74,13 +74,11 @@ class LidarReader(ABC):
 
     @abstractmethod
     def sectors(self, sweep: Sweep) -> np.ndarray:
-        """The direction of each place as the number of a sector, i4 (row, column).
-
-        A sector is about as wide as two columns of an image; see `geometry.sectors`.
-        """
+        """The sector of each place, about two columns of an image wide, i4 (row, column); see `geometry.sectors`."""
 
     def columns_of(self, stored: Mapping[str, np.ndarray], columns: int) -> np.ndarray:
-        """The nearest of `columns` columns of each point of a sweep, i4 (point,). Images have no points."""
+        """The nearest of `columns` columns of each point of a sweep, i4 (point,); of one without a time, the first.
+        Images have no points."""
         raise NotImplementedError
 
     def points(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -161,7 +159,6 @@ class _Points(LidarReader):
         self._full = sidecar.full_intensity
 
     def columns_of(self, stored: Mapping[str, np.ndarray], columns: int) -> np.ndarray:
-        """The nearest of `columns` columns of each point of a sweep, i4 (point,); of one without a time, the first."""
         count = min(int(stored["count"]), len(stored["xyz"]))
         if not self.timed:
             return np.zeros(count, "i4")
@@ -177,11 +174,8 @@ class _Points(LidarReader):
         return points
 
     def sweep(self, stored: Mapping[str, np.ndarray]) -> Sweep:
-        column_of = self.columns_of(stored, self.columns)
-        points = self.points(stored)
-        row, column, rows = _places(column_of, self.columns)
-        xyz = np.full((rows, self.columns, 3), np.nan, "f4")
-        rng = np.zeros((rows, self.columns), "u2")
+        (row, column, shape), points = self._places(stored), self.points(stored)
+        xyz, rng = np.full((*shape, 3), np.nan, "f4"), np.zeros(shape, "u2")
         xyz[row, column] = points
         with np.errstate(invalid="ignore"):
             distance = np.nan_to_num(np.linalg.norm(points, axis=1) * 1000, nan=0.0, posinf=CLIPPED)
@@ -189,8 +183,8 @@ class _Points(LidarReader):
         return Sweep(xyz, rng)
 
     def intensity(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
-        row, column, rows = _places(self.columns_of(stored, self.columns), self.columns)
-        bright = np.zeros((rows, self.columns), "u1")
+        row, column, shape = self._places(stored)
+        bright = np.zeros(shape, "u1")
         if "intensity" in stored:
             share = np.nan_to_num(stored["intensity"][: len(row)] / self._full)
             bright[row, column] = np.clip(np.round(255 * share), 0, 255)
@@ -201,11 +195,11 @@ class _Points(LidarReader):
             turn = np.nan_to_num(np.arctan2(sweep.xyz[..., 1], sweep.xyz[..., 0]) / (2 * np.pi) + 0.5)
         return (turn * self._SECTORS).astype("i4") % self._SECTORS
 
-
-def _places(column: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Row and column of each point, and the number of rows. Points of a column are in the order they came in."""
-    row, filled = _rows(column, columns)
-    return row, column, max(1, int(filled.max(initial=0)))
+    def _places(self, stored: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+        """Row and column of each point, and their numbers. Points of a column are in the order they came in."""
+        column = self.columns_of(stored, self.columns)
+        row, filled = _rows(column, self.columns)
+        return row, column, (max(1, int(filled.max(initial=0))), self.columns)
 
 
 @compiled
