@@ -146,8 +146,7 @@ class Processes:
                 yield unwrapped(result)
 
     def begin(self, function: Callable[[T], R], item: T) -> Callable[[], R]:
-        """Have a process work on one item, while this one goes on. What is returned waits for the result, or raises its
-        error."""
+        """Have a process work on one item meanwhile. What is returned waits for the result, or raises its error."""
         if self.count == 1:
             return partial(function, item)
         future = self._forked().submit(_guarded, function, item)

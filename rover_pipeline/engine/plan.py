@@ -130,8 +130,7 @@ class Plan:
         """Whether a result has been made, whole and as it is wanted, since the run began.
 
         Args:
-            confirm: put its stamp back then. Snakemake removes the stamp before it starts the job, which then finds
-                the result.
+            confirm: put its stamp back then, which Snakemake has removed before it started the job.
         """
         planned = self.outputs.get(sensor)
         try:
