@@ -80,8 +80,7 @@ def projection(metadata: str) -> core.XYZLutFloat:
 def sectors(metadata: str) -> np.ndarray:
     """The direction of each pixel, i4 (beam, column), staggered, in steps of two columns.
 
-    Beams do not point to exactly the same azimuths; in narrower sectors, which few beams look into, walls of a map
-    would have gaps.
+    Beams do not point to exactly the same azimuths: in narrower sectors, with few beams, walls of a map have gaps.
     """
     pixels = sensor_info(metadata).format
     aligned = np.arange(pixels.columns_per_frame) + np.asarray(pixels.pixel_shift_by_row)[:, None]

@@ -24,8 +24,7 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import PointsSidecar, is_points, read_points
 from rover_pipeline.numerics.compiled import compiled
 
-#: Columns that points with times of their own are sorted into. A car at 30 m/s is 1.5 mm away from where it is taken
-#: to be, at most. Layout.
+#: Columns that points with times of their own are sorted into. At 30 m/s one is 1.5 mm beside its place. Layout.
 _COLUMNS = 1024
 #: Note for points whose motion within the sweep is not known.
 UNKNOWN_MOTION = (

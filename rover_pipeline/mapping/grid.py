@@ -130,8 +130,7 @@ def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:
 
 # The cells around some sweeps: hits, and the rays that say which cells are free.
 #
-# A sector is a direction, a few columns wide, in which a sweep's beams look. Each sector has one ray in the plane of
-# the grid.
+# A sector is a direction, a few columns wide, in which a sweep's beams look. Each has one ray in the plane of the grid.
 
 
 class _Cells(NamedTuple):

@@ -40,8 +40,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Maximum number of sweeps that are summed at once, and of frames that they are taken from: the cells around them are
-#: held as an array. The result does not depend on either, since sums of integers do not depend on their order.
-#: Schedule.
+#: held as an array. Sums of integers do not depend on their order. Schedule.
 _SWEEPS, _FRAMES = 8, 40
 #: Number of sums that are held at once: enough for sixteen threads. Schedule.
 _HELD = 16

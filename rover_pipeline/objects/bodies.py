@@ -142,8 +142,7 @@ def _fitted(
     """The motion of a body at some times.
 
     Args:
-        hidden: how much longer it is taken to be than what is seen of it, m; None = it is as long as what is seen, with
-            the uncertainty of this.
+        hidden: how much longer it is taken to be than what is seen, m; None = as long, with the uncertainty of this.
     """
     resolution = (step * clusters.distance) ** 2 / 12 + TUNING.end_sd**2
     # Before it is known which part of the body a cluster shows, a small one says little about the middle.

@@ -32,9 +32,8 @@ from rover_pipeline.objects.clusters import (
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
 
-#: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
-#: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
-#: and after. Tuned: by hand.
+#: Schedule of the sweeps that give evidence: time between them, s, and from the sweep in question, dense near to it and
+#: wide far away. What stands for longer than the farthest is seen to move only before and after. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 FAR_S, _FAR_SPAN_S = 2.0, 11.0
 # Before that a slow body is still in its own place.
@@ -60,8 +59,7 @@ class Ground(NamedTuple):
 
         The lowest points of cells are opened, as in the progressive filter of Zhang et al. (A progressive
         morphological filter, 2003): what is narrower than a long car, below which no ground is seen, and rises above
-        its surroundings is not ground. They are closed before, by a smaller window: pits are mirror images and other
-        false returns.
+        its surroundings is not ground. They are closed before, by a smaller window: pits are false returns.
         """
         if not len(points):
             return None

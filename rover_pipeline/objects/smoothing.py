@@ -27,8 +27,7 @@ _FREEDOM = 4.0
 OUTLIER_SDS = 6.62
 #: Number of places from which a motion can be estimated: they are more values than it has states. Physics: algebra.
 MIN_PLACES = 3
-#: Solver: maximum number of steps, of halvings of a step, and the change of a state at which it ends, m, rad, m/s.
-#: Schedule.
+#: Solver: maximum number of steps and halvings of a step; change of a state at which it ends, m, rad, m/s. Schedule.
 _STEPS, _HALVINGS, _CONVERGED = 12, 4, 1e-3
 #: Grids of what is estimated: scale of the variances of positions; power spectral densities of the acceleration, m2/s3;
 #: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3. Tuned: by hand.
@@ -279,11 +278,10 @@ class _System(NamedTuple):
         """Its Cholesky factor, in the lower banded form of scipy."""
         count, size = self.right.shape
         band = np.zeros((2 * size, count, size))
-        for column in range(size):
-            for row in range(size):
-                if row >= column:
-                    band[row - column, :, column] = self.diagonal[:, row, column]
-                band[size + row - column, :-1, column] = self.below[:, row, column]
+        for column, row in np.ndindex(size, size):
+            if row >= column:
+                band[row - column, :, column] = self.diagonal[:, row, column]
+            band[size + row - column, :-1, column] = self.below[:, row, column]
         return cholesky_banded(band.reshape(2 * size, -1))
 
     def step(self) -> np.ndarray:

@@ -88,8 +88,7 @@ class Tuning(NamedTuple):
     min_line_m: float = 1.0
     #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
     side_sd: float = 0.017
-    #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise, and of one that says
-    #: of which class a body is.
+    #: Minimum speed of a motion that gives a direction or a class, m/s, against headings that follow the noise.
     min_speed: float = 0.5
     #: Standard deviation of a radial velocity of the radar, m/s: limbs and wheels move otherwise than the body.
     radial_sd: float = 0.4

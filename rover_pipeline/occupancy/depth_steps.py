@@ -142,11 +142,9 @@ def depth_image(
 
     Args:
         lens: of the pixels.
-        lidar: f8, of the lidar at each column, in the frame that the camera has at the picture's instant, both
-            front-left-up.
+        lidar: f8, of the lidar at each column, in the camera's frame at the picture's instant, both front-left-up.
         mount: the camera's pose in the lidar frame.
-        min_range: minimum depth of a return along the camera's axis, m, also when it was measured: the rig itself moves
-            along.
+        min_range: minimum depth of a return, m along the camera's axis, also when it was measured: the rig moves along.
         errors: f8 (6, 6), covariance of a displacement and a rotation vector of the camera, in its frame; 0 = none.
         ambiguity: share by which depths of returns that a pixel may see differ where it has no depth.
     """

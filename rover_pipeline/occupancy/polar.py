@@ -1,7 +1,6 @@
 """Polar occupancy: which cells of azimuth, elevation and range hold a lidar return.
 
-The bin of an angle is found without inverse trigonometric functions: a quotient that grows with the angle stands for
-it.
+The bin of an angle is found without inverse trigonometric functions: by a quotient that grows with the angle.
 """
 
 from __future__ import annotations

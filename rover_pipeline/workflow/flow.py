@@ -219,8 +219,7 @@ class Flow(Worlds):
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
-            InTheWayError: something that this program did not make stands where a result belongs, or nothing can be
-            written there.
+            InTheWayError: a result cannot be written, or something that this program did not make stands there.
         """
         known: list[str] = []
         for each in (Flow.step_of, Flow.has, Needs.lacking, Needs.made_from, Needs.sensors, Needs._unfit):
