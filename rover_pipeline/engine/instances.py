@@ -112,6 +112,7 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
         sensor=names.sensor(step.sensor),
         unfit=unfit,
         reads=tuple(map(names.reference, step.reads)),
+        by_range=tuple(map(names.reference, step.by_range)),
         alternatives=tuple(names.alternative(each, bool(further)) for each in step.alternatives),
         run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
         others=others,

@@ -214,6 +214,7 @@ class Step:
             `previous` = the last one that is not later.
         whole: argument -> channel that is given in full at every call; a tuple of channels of one sensor is given as
             a dictionary by channel, `*/channel` as a dictionary by raw sensor.
+        by_range: those of `whole` that are too large to be given in full: as a `Channel`, of which ranges are read.
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
@@ -238,6 +239,7 @@ class Step:
     nearest: Mapping[str, str] = field(default_factory=dict)
     match: Match = "nearest"
     whole: Mapping[str, Reference] = field(default_factory=dict)
+    by_range: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
