@@ -57,14 +57,14 @@ def _started(asked: SlurmWorkers) -> Any:
         raise MissingExtraError("dask.slurm", "slurm") from error
     if shutil.which("sbatch") is None:
         raise RoverError("dask.slurm: there is no `sbatch` on this machine; set `dask.scheduler`, or leave both out")
-    folder = _private_folder()
+    folder, minutes = _private_folder(), max(1, round(asked.hours * 60))
     try:
         with warnings.catch_warnings(action="ignore"):
             cluster = SLURMCluster(
                 cores=asked.cores,
                 processes=asked.cores,  # many kernels hold the interpreter's lock
                 memory=str(int(asked.memory)),
-                walltime=_walltime(asked.hours),
+                walltime=f"{minutes // 60:02d}:{minutes % 60:02d}:00",
                 queue=asked.partition,
                 account=asked.account,
                 interface=asked.interface,
@@ -112,8 +112,3 @@ def _private_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{os.environ.get('SLURM_JOB_ID', os.getpid())}-", dir=base))
     except OSError as error:
         raise RoverError(f"{base}: cannot be written ({error.strerror}); XDG_CACHE_HOME names another place") from error
-
-
-def _walltime(hours: float) -> str:
-    minutes = max(1, round(hours * 60))
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:00"

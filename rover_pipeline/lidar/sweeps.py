@@ -89,6 +89,10 @@ class LidarReader(ABC):
         """`begin` and `duration`."""
         return self.begin, self.duration
 
+    def is_near(self, ts: np.ndarray, stamps: np.ndarray, tolerance: float) -> np.ndarray:
+        """Whether instants, f8 (N,), s, are within a tolerance of the middle of sweeps with these time stamps."""
+        return np.asarray(np.abs(stamps + self.begin + self.duration / 2 - ts) <= tolerance)
+
     def motion(self, odometry: Mapping[str, np.ndarray], times: TimesSection) -> SweepMotion:
         """Where the lidar is at the columns of its sweeps, by the channels of `_odom`."""
         trajectory = odometry_trajectory(odometry, times, self.period or self.duration)

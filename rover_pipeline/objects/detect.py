@@ -68,7 +68,9 @@ class Ground(NamedTuple):
         shape = cell.max(axis=0) + 1
         lowest = np.full(shape, np.inf)
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
-        closed = ndimage.grey_closing(_filled(lowest), size=5, mode="nearest")
+        # Cells without points have the height of the nearest one with some.
+        nearest = ndimage.distance_transform_edt(np.isinf(lowest), return_distances=False, return_indices=True)
+        closed = ndimage.grey_closing(lowest[tuple(nearest)], size=5, mode="nearest")
         opened = ndimage.grey_opening(closed, size=round(LONG_CAR_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
@@ -76,13 +78,6 @@ class Ground(NamedTuple):
         """z of the ground below points, f8 (N, 2 or 3), m; that of the nearest cell outside of the cells."""
         cell = np.clip(((points[:, :2] - self.corner) / _CELL_M).astype("i8"), 0, np.array(self.height.shape) - 1)
         return np.asarray(self.height[cell[:, 0], cell[:, 1]])
-
-
-def _filled(cells: np.ndarray) -> np.ndarray:
-    """Cells with the values of the nearest finite ones where they are infinite."""
-    empty = np.isinf(cells)
-    nearest = ndimage.distance_transform_edt(empty, return_distances=False, return_indices=True)
-    return np.asarray(cells[tuple(nearest)])
 
 
 def beside_nearer(rng: np.ndarray) -> np.ndarray:

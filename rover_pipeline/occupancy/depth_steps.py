@@ -24,7 +24,7 @@ from rover_pipeline.lidar.sweeps import Sweep, lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import DepthOptions
-from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, sensor_poses, still_columns
 
 #: Largest standard deviation of a return in the picture, pixels, of which pixels are looked at. Schedule.
 _WIDEST = 2.0
@@ -94,7 +94,7 @@ def depth(
         cameras = sensor_poses(motion, lidar_ts, pictures + mount.time_offset, mount)
         columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
-    valid = near_sweep(ts + mount.time_offset, lidar_ts, reader.span, options.tolerance)
+    valid = reader.is_near(ts + mount.time_offset, lidar_ts, options.tolerance)
     read_ts = np.nan
     for i, lidar in enumerate(itertools.islice(columns, len(ts))):
         valid[i] &= lidar is not None

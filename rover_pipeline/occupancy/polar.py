@@ -43,7 +43,11 @@ class PolarGrid:
 
     @cached_property
     def _quotients(self) -> tuple[np.ndarray, np.ndarray]:
-        return _azimuth_quotient(self.azimuth), _elevation_quotient(self.elevation)
+        """Of the edges of azimuths, -2 to 2 for -pi to pi, and of elevations, -1 to 1 for -pi/2 to pi/2."""
+        x, right = np.cos(self.azimuth), np.sin(self.azimuth)
+        azimuth = np.copysign(1 - x / (np.abs(x) + np.abs(right)), self.azimuth)
+        horizontal, up = np.abs(np.cos(self.elevation)), np.sin(self.elevation)
+        return azimuth, up / (horizontal + np.abs(up))
 
     def occupied(self, sweep: Sweep, lidar: Poses, origin: np.ndarray) -> np.ndarray:
         """Occupied cells of a sweep, u1 (elevation, azimuth, range).
@@ -98,18 +102,6 @@ def share_kept(cells: np.ndarray, grid: PolarGrid, errors: np.ndarray) -> float:
 
 def _middle(limits: np.ndarray) -> np.ndarray:
     return np.asarray((limits[:-1] + limits[1:]) / 2)
-
-
-def _azimuth_quotient(angle: np.ndarray) -> np.ndarray:
-    """The quotient of an azimuth between -pi and pi, positive to the right; f8 between -2 and 2."""
-    x, right = np.cos(angle), np.sin(angle)
-    return np.asarray(np.copysign(1 - x / (np.abs(x) + np.abs(right)), angle))
-
-
-def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
-    """The quotient of an elevation between -pi/2 and pi/2; f8 between -1 and 1."""
-    horizontal, up = np.abs(np.cos(angle)), np.sin(angle)
-    return np.asarray(up / (horizontal + np.abs(up)))
 
 
 @compiled

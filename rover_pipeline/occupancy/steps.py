@@ -23,7 +23,7 @@ from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
-from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, sensor_poses, still_columns
 from rover_pipeline.radar.axes import AXES, range_axis
 from rover_pipeline.radar.timing import frame_duration
 
@@ -75,7 +75,7 @@ def occupancy(
     if ts is not None and radar_ts is not None:
         middle = frame_duration(radar_ts, config, sidecar, radar).middle
         late = find_mount("radar", options.rig, config).time_offset
-        near = near_sweep(ts + middle + late, lidar_ts, reader.span, options.tolerance)
+        near = reader.is_near(ts + middle + late, lidar_ts, options.tolerance)
         instants = corrected("radar", ts, radar_ts, options.times) + middle + late
     beside: list[Iterator[np.ndarray | int]] = []
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
@@ -128,7 +128,7 @@ def _cells_beside(
     """
     reader, numbers = lidar_reader(other["metadata"], options.lidar.ts_reference), other["sample"]
     beside = reader.motion_beside(motion.trajectory, place, other["ts"], options.times)
-    usable = near_sweep(when, beside.trajectory.ts[numbers] + place.time_offset, reader.span, options.tolerance)
+    usable = reader.is_near(when, beside.trajectory.ts[numbers] + place.time_offset, options.tolerance)
     usable &= (other["valid"] != 0) & beside.trajectory.valid[numbers]
     sweeps = [number if known else None for number, known in zip(numbers.tolist(), usable, strict=True)]
     for i, columns in enumerate(columns_in(grids, beside, sweeps, reader.columns)):
