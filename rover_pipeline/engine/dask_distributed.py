@@ -2,8 +2,8 @@
 
 The scheduler is the user's, or that of `dask_slurm`, whose workers are jobs of Slurm.
 
-What can go wrong there ends the run with one line: a scheduler that is silent or dies, no workers, workers that die
-again and again, and workers of other versions than those that provenance will state.
+A scheduler that is silent or dies, no workers, and workers that die again and again or are of other versions than
+provenance will state end the run with one line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Dask workers as jobs of Slurm: a scheduler in this process, and workers that Slurm starts for it, by dask-jobqueue.
 
-A step asks for the workers when it spreads its first work, keeps them until its process ends, and so waits in Slurm's
-queue once. The connections are encrypted with a certificate of this one run, because whoever reaches a Dask scheduler
-can have it run anything. A job that is lost is submitted again, and a worker whose scheduler is gone ends by itself.
+A step keeps its workers from its first spread work until its process ends, and so waits in Slurm's queue once. The
+connections are encrypted with a certificate of this one run: whoever reaches a Dask scheduler can have it run anything.
 """
 
 from __future__ import annotations

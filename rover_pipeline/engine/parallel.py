@@ -1,10 +1,8 @@
 """The one executor: a function on many items, in order, on one thread, many threads, processes or other machines.
 
-What Dask does here: wherever more than one worker is asked for, Dask runs the items, on threads, on processes of this
-machine, or on the workers of a distributed scheduler whose address is given. What it does not do: hold arrays. An item
-is a range of frames or something as small, its function opens its own slice of the input and writes its own slice of a
-pre-sized output, so nothing large crosses a scheduler. A single worker runs without Dask, whose import takes longer
-than many a short step. No result may depend on how frames fall into ranges.
+Where there is more than one worker, Dask runs the items, and never holds an array: an item is a range of frames or
+something as small, whose function opens its own slice of the input and writes its own slice of a pre-sized output. A
+single worker runs without Dask, whose import takes longer than many a short step. No result may depend on the ranges.
 """
 
 from __future__ import annotations

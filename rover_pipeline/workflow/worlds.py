@@ -31,9 +31,9 @@ from rover_pipeline.workflow.stamps import STAMP
 
 # Which options a run takes from a recording, and which it leaves there for the next one.
 #
-# What the user gives comes before what the recording remembers, option by option. What a recording says is data: strict
-# models validate it, and whatever names a file, an address or code is neither remembered nor taken: a folder that was
-# downloaded makes nobody open files or run programs. Options are kept by their names with dots: `odometry.world`.
+# What the user gives comes before what the recording remembers, option by option. What a recording says is validated,
+# and what names a file, an address or code is neither remembered nor taken: a folder that was downloaded makes nobody
+# open files or run programs. Options are kept by their names with dots: `odometry.world`.
 
 #: Sections and options that change no bytes of our results, or can name files, addresses or code. `extra` is for rules
 #: that a user names in each run; a calibration is remembered by its content.
