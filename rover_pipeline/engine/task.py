@@ -84,13 +84,8 @@ class FrameTask:
     @property
     def modules(self) -> set[str]:
         """Names of the modules that hold what the step declares: the function, its options, its views."""
-        declared = [
-            self.step.name,
-            *([self.step.run.prepare] if self.step.run.prepare else []),
-            *([self.step.run.conclude] if self.step.run.conclude else []),
-            *self.step.views.values(),
-            *([type(self.options)] if self.options else []),
-        ]
+        step, options = self.step, type(self.options) if self.options else None
+        declared = filter(None, (step.name, step.run.prepare, step.run.conclude, *step.views.values(), options))
         return {each.partition(":")[0] if isinstance(each, str) else each.__module__ for each in declared}
 
     def __call__(self, frames: tuple[int, int]) -> Part:

@@ -1,9 +1,7 @@
 """The numbers of `_objects` that were tuned, each with what it guards against.
 
 They were tuned on simulated streets, crowds and rides, and are one choice for all recordings: the figures of
-`docs/sensors/objects.md` hold for these. Numbers without which no figure changed were removed. Numbers in the other
-modules say what they are. Those that say "by hand", such as sizes of classes, properties of sensors, grids of what is
-estimated and the times of sweeps that give evidence, were chosen once and not tuned on these scenes.
+`docs/sensors/objects.md` hold for these. Those that say "by hand", also elsewhere, were not tuned on these scenes.
 """
 
 from __future__ import annotations
