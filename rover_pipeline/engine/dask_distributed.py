@@ -2,8 +2,7 @@
 
 The scheduler is the user's, or that of `dask_slurm`, whose workers are jobs of Slurm.
 
-A scheduler that is silent or dies, no workers, and workers that die again and again or are of other versions than
-provenance will state end the run with one line.
+A silent or dead scheduler, no workers, and workers that die again and again or have other versions end it in one line.
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ def step(
     are none). Its figures are written to provenance, its warnings to the terminal and the log too.
 
     `prepare` is called once, before, with the arguments of the function for some valid frames spread over all the
-    recording. What it returns is given to the function and to `inspect` as `prepared`: an estimate that must be the
-    same for all ranges of frames.
+    recording. The function and `inspect` are given what it returns as `prepared`: one estimate for all ranges.
 
     `conclude` is called once with the results of all frames by channel, `valid` included, of a step whose channels are
     raw and small. It returns an `Inspection`.

@@ -58,8 +58,7 @@ def ordered_map(
     Args:
         function: goes to other processes by pickle when there are any.
         threads: items worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
-        processes: to be used instead of threads, for a function that holds the interpreter's lock. Results are copied
-            between them: they must be small.
+        processes: used instead of threads, for a function that holds the interpreter's lock and has small results.
         dask: whose `scheduler` or `slurm`, when one is set, names workers of Dask on other machines, to be used instead
             of both. A function with an attribute `modules` names the modules of a user that the workers must share.
         done: called with each item that is finished.

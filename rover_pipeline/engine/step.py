@@ -1,8 +1,7 @@
 """What a step declares: one function that makes one virtual sensor, or one folder of files, of one recording.
 
 The declaration is the only place that names the inputs, outputs, options and version of a virtual sensor. Rules,
-validation and documentation ask it. It names the function by a dotted name, so that reading declarations imports none
-of the libraries that the functions need.
+validation and documentation ask it. It names the function, so that reading it imports none of the function's libraries.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ class When:
     Attributes:
         changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
             fields; an entry that is None is taken away from them.
-        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it. One that ends with `?` is
-            left out where the recording lacks it.
+        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
         has, lacks: channels that the recording must have, and that it must not have.
         options: names of options, such as `lidar.ts_reference` -> their values.
     """
@@ -210,8 +208,7 @@ class Step:
         options: model of the function's `options`; None when it takes none.
         inputs: argument -> channel that blocks of frames are read from. The frames are those of the first one's sensor.
         nearest: argument -> channel of a sensor with other times, given as the samples nearest to the frames.
-        match: which of those samples a frame is given; `next` = the first one that is not earlier than the frame,
-            `previous` = the last one that is not later.
+        match: which of those a frame is given; `next` = the first not before it, `previous` = the last not after it.
         whole: argument -> channel that is given in full at every call; a tuple of channels of one sensor is given as
             a dictionary by channel, `*/channel` as a dictionary by raw sensor.
         by_range: those of `whole` that are too large to be given in full: as a `Channel`, of which ranges are read.

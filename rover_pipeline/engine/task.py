@@ -26,8 +26,7 @@ from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
-#: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
-#: the same in all of a recording. Tuned: by hand.
+#: Numbers of frames that a step's `inspect` and `prepare` are given: no single one decides. Tuned: by hand.
 _INSPECTED, PREPARED = 4, 16
 #: Channel and type -> the function that finds samples which were not measured as a whole, of samples and up to two that
 #: are before them. They are treated like samples that cannot be decoded.

@@ -38,8 +38,7 @@ class Sweep(NamedTuple):
 
     Attributes:
         xyz: f4 (row, column, 3), m, lidar frame, each as seen at the instant of its column.
-        rng: u2 (row, column), mm; 0 and 65535 = no return. For points it is their distance from the origin, and
-            those of 65.5 m and more have 65534.
+        rng: u2 (row, column), mm; 0 and 65535 = no return. For points: distance from the origin, at most 65534.
     """
 
     xyz: np.ndarray

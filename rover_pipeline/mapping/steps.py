@@ -65,8 +65,7 @@ def build(
         lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
 
     Raises:
-        ValueError: `_odom` or `_objects` is of other sweeps, the trajectory is longer than the largest map, or there is
-            nothing at the heights of the grid.
+        ValueError: `_odom` or `_objects` is of other sweeps, the trajectory leaves the map, or the grid is empty.
         UnfitError: `_odom` has no valid pose, or the sweeps have no return at the distances of the map.
     """
     if not np.array_equal(odometry["ts"], recording.ts):

@@ -214,8 +214,7 @@ class Flow(Worlds):
         """Stamps of what was asked for: every wanted virtual sensor of every trace.
 
         Args:
-            begins: whether this is the process that was started by the user, in which stamps are compared with what
-                they vouch for, and not one of its jobs.
+            begins: whether the user started this process, in which stamps are compared with what they vouch for.
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
@@ -298,8 +297,7 @@ class Flow(Worlds):
                 self.remember(results)
 
     def _require_read(self) -> None:
-        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules. And for
-        `instances` of a sensor that no recording has."""
+        """Raise ConfigError for a section of `extra` that no rule reads, or `instances` of a sensor that is nowhere."""
         sensors = {name for results in self.traces for name in self.rig(results).types} if self.config.instances else ()
         for name in self.config.instances:
             if name not in sensors:
