@@ -315,9 +315,10 @@ class Echoes(NamedTuple):
             speed = doppler + np.einsum("ni,ni->n", states.vel[frame], direction)
             place = (states.pos[frame] + turned)[:, :2].copy()
             found.append((instants[part][frame] - origin, place, direction[:, :2].copy(), speed, distance))
-        columns = [np.concatenate(each) for each in zip(*found, strict=True)]
-        order = np.argsort(columns[0], kind="stable")
-        return Echoes._make([*(each[order] for each in columns), 2 * (max_doppler or 0.0)])
+        order = np.argsort(np.concatenate([each[0] for each in found]), kind="stable")
+        columns = [list(each) for each in zip(*found, strict=True)]
+        found.clear()  # hardly more than the result is held
+        return Echoes._make([*(np.concatenate(columns.pop(0))[order] for _ in range(5)), 2 * (max_doppler or 0.0)])
 
     def of_body(self, body: Body, times: np.ndarray) -> Measurements | None:
         """The radial velocities of a body, as measurements of its motion; None if there are none.
