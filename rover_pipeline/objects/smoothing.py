@@ -11,6 +11,7 @@ that nobody needs to know beforehand how a body moves.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -124,15 +125,14 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
         measured, begin = measured.select(~is_heading), before.state
         model, grids = ConstantVelocity, (_SCALES, NOISES)
     is_place = measured.weights[:, :2].any(axis=1)
-    known: dict[tuple[int, ...], Solution] = {}
 
     def at(choice: tuple[int, ...]) -> Solution:
-        if choice not in known:
-            scale, *noises = (grid[index] for grid, index in zip(grids, choice, strict=True))
-            variance = np.where(is_place, scale, 1.0) * measured.variance
-            known[choice] = solve(model(*noises), measured._replace(variance=variance), wanted, begin)
-        return known[choice]
+        scale, *noises = (grid[index] for grid, index in zip(grids, choice, strict=True))
+        variance = np.where(is_place, scale, 1.0) * measured.variance
+        return solve(model(*noises), measured._replace(variance=variance), wanted, begin)
 
+    # Solutions of a long track take megabytes, so that the best one is found again, and none is kept.
+    likelihood = functools.cache(lambda choice: at(choice).likelihood)
     choice = before.choice if len(before.choice) == len(grids) else tuple(len(grid) // 2 for grid in grids)
     while search:
         around = [
@@ -141,8 +141,8 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
             for step in (-1, 1)
             if 0 <= choice[axis] + step < len(grid)
         ]
-        best = max(around, key=lambda each: at(each).likelihood)
-        if at(best).likelihood <= at(choice).likelihood:
+        best = max(around, key=likelihood)
+        if likelihood(best) <= likelihood(choice):
             break
         choice = best
     return at(choice).smoothed()._replace(choice=choice)
