@@ -14,6 +14,7 @@ from rover_pipeline.engine.decorator import step
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection, Output
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.options import Options
 from rover_pipeline.radar.frames import Frames
 from rover_pipeline.radar.options import RangeDopplerOptions
@@ -56,6 +57,13 @@ def everything(iq: np.ndarray) -> dict[str, np.ndarray]:
 def gain(iq: np.ndarray, *, options: GainOptions) -> np.ndarray:
     """One output, and options."""
     return (np.square(iq, dtype="f4").mean(axis=(1, 3, 4)) * np.float32(options.factor)).astype("f4")
+
+
+@step(inputs=IQ, whole={"all": "radar/iq"}, by_range=("radar/iq",), outputs={"change": "Of the first word."}, version=1)
+def change(iq: np.ndarray, *, all: Channel) -> np.ndarray:
+    """Since the first frame, of which a range is read."""
+    assert isinstance(all, Channel)
+    return (iq - all[:1].astype("f4"))[:, 0, 0, 0, 0]
 
 
 @step(inputs=IQ, outputs={"mean": "Mean of three frames. [tx]"}, version=1, halo=1)

@@ -66,13 +66,17 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
     try:
         content = parse_json(text, "camera.json")
         numbers = _numbers(content)
-        _check_size(content, width, height)
+        for name, other, size in (("w", "width", width), ("h", "height", height)):
+            if (given := content.get(name, content.get(other, size))) != size:
+                raise ValueError(f"{name if name in content else other} is {given}")
     except (FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         detail = f"no {error}" if isinstance(error, KeyError) else short(str(error), 120)
         problem = f"must give the numbers fx, fy, cx, cy, and lists k and p, for pictures of {width}x{height}"
         raise ValueError(f"camera.json {problem} ({detail})") from error
     fx, fy, cx, cy, k, p = (numbers[name] for name in ("fx", "fy", "cx", "cy", "k", "p"))
-    if len(k) > 4 or len(p) not in (0, 2) or not _are_plausible([fx, fy, cx, cy, *k, *p]) or min(fx, fy) <= 0:
+    # Larger numbers would make arithmetic overflow.
+    are_finite = (np.abs([fx, fy, cx, cy, *k, *p]) < 1e9).all()
+    if len(k) > 4 or len(p) not in (0, 2) or not are_finite or min(fx, fy) <= 0:
         problem = "must give finite numbers: fx and fy above zero, at most four in k, two in p"
         raise ValueError(f"camera.json {problem}; it gives {short(numbers, 200)}")
     named = _named(content, model)
@@ -115,18 +119,6 @@ def _coefficients(content: Mapping[str, Any], name: str) -> tuple[float, ...]:
         return tuple(float(value) for value in content[name])
     present = [number for number in range(1, 9) if f"{name}{number}" in content]
     return tuple(float(content.get(f"{name}{number}", 0)) for number in range(1, max(present, default=0) + 1))
-
-
-def _are_plausible(numbers: list[float]) -> bool:
-    """Whether all are finite, and none is so large that arithmetic with it overflows."""
-    return bool((np.abs(numbers) < 1e9).all())
-
-
-def _check_size(content: Mapping[str, Any], width: int, height: int) -> None:
-    for name, other, size in (("w", "width", width), ("h", "height", height)):
-        given = content.get(name, content.get(other, size))
-        if given != size:
-            raise ValueError(f"{name if name in content else other} is {given}")
 
 
 def _named(content: Mapping[str, Any], model: LensModel | None) -> LensModel | Literal["pinhole"] | None:

@@ -30,15 +30,13 @@ import numpy as np
 
 LensModel = Literal["fisheye", "brown"]
 
-#: Beyond this tangent, 89.94 degrees from the axis, Brown's model is not used: it can never reach 90 degrees.
-#: Tuned: by hand.
+#: Beyond this tangent, 89.94 degrees from the axis, Brown's model, which never reaches 90, ends. Tuned: by hand.
 _MAX_TANGENT = 1000.0
 #: Steps of the table in which the inverse of the radial distortion is looked up before it is refined. Layout.
 _STEPS = 16384
 #: Rows of pixels whose rays are computed at a time, to bound the memory that it takes. Schedule.
 _ROWS = 64
-#: Maximum number of iterations that remove the tangential distortion; a few are enough away from the turn of the
-#: polynomial. Schedule.
+#: Maximum number of iterations that remove the tangential distortion; mostly a few are enough. Schedule.
 _ITERATIONS = 20
 
 

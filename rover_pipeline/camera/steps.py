@@ -79,8 +79,7 @@ def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
         image: u1 RGB, (frame, height, width, 3).
 
     Returns:
-        `labels` u1 (frame, height, width) or `image` u1 RGB (frame, height, width, 3), as the options say, at the size
-        the model gives.
+        `labels` u1 (frame, height, width) or `image` u1 RGB (frame, height, width, 3), at the size the model gives.
     """
     run = load(options)
     return {options.output: np.stack([run(picture) for picture in image])}

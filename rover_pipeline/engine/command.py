@@ -16,7 +16,7 @@ from rover_pipeline.engine.apart import DiedError, error_as_json, error_from_jso
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.plan import OURS, Plan
 from rover_pipeline.engine.progress import say
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.step import Step, loaded
 from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
@@ -34,8 +34,7 @@ class StepCommand(NamedTuple):
 
     Attributes:
         outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
-        request: JSON with `options` of the step, `input` policy, and `recording`, the directory of the raw sensors
-            where it is another one.
+        request: JSON with `options` of the step, `input` policy, and `recording`, where the raw sensors are elsewhere.
         version: of the step where the workflow was read; None = any.
     """
 
@@ -159,7 +158,7 @@ class _Job:
         try:
             for command in self._others and commands:
                 with suppress(Exception):  # modules are loaded before any work begins; the work reports an error
-                    command.step.load()
+                    loaded(command.step.function)
             for stage in stages:
                 ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
                 outcomes |= self._make_stage(ready) if ready else {}

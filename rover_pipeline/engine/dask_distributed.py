@@ -2,8 +2,7 @@
 
 The scheduler is the user's, or that of `dask_slurm`, whose workers are jobs of Slurm.
 
-What can go wrong there ends the run with one line: a scheduler that is silent or dies, no workers, workers that die
-again and again, and workers of other versions than those that provenance will state.
+A silent or dead scheduler, no workers, and workers that die again and again or have other versions end it in one line.
 """
 
 from __future__ import annotations

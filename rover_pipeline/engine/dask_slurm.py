@@ -1,8 +1,7 @@
 """Dask workers as jobs of Slurm: a scheduler in this process, and workers that Slurm starts for it, by dask-jobqueue.
 
-A step asks for the workers when it spreads its first work, keeps them until its process ends, and so waits in Slurm's
-queue once. The connections are encrypted with a certificate of this one run, because whoever reaches a Dask scheduler
-can have it run anything. A job that is lost is submitted again, and a worker whose scheduler is gone ends by itself.
+A step keeps its workers from its first spread work until its process ends, and so waits in Slurm's queue once. The
+connections are encrypted with a certificate of this one run: whoever reaches a Dask scheduler can have it run anything.
 """
 
 from __future__ import annotations
@@ -57,14 +56,14 @@ def _started(asked: SlurmWorkers) -> Any:
         raise MissingExtraError("dask.slurm", "slurm") from error
     if shutil.which("sbatch") is None:
         raise RoverError("dask.slurm: there is no `sbatch` on this machine; set `dask.scheduler`, or leave both out")
-    folder = _private_folder()
+    folder, minutes = _private_folder(), max(1, round(asked.hours * 60))
     try:
         with warnings.catch_warnings(action="ignore"):
             cluster = SLURMCluster(
                 cores=asked.cores,
                 processes=asked.cores,  # many kernels hold the interpreter's lock
                 memory=str(int(asked.memory)),
-                walltime=_walltime(asked.hours),
+                walltime=f"{minutes // 60:02d}:{minutes % 60:02d}:00",
                 queue=asked.partition,
                 account=asked.account,
                 interface=asked.interface,
@@ -112,8 +111,3 @@ def _private_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{os.environ.get('SLURM_JOB_ID', os.getpid())}-", dir=base))
     except OSError as error:
         raise RoverError(f"{base}: cannot be written ({error.strerror}); XDG_CACHE_HOME names another place") from error
-
-
-def _walltime(hours: float) -> str:
-    minutes = max(1, round(hours * 60))
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:00"

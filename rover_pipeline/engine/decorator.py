@@ -33,8 +33,7 @@ def step(
     The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
-    Arguments of `whole`, `nearest` and `files` that have a default are left out when the recording has no such channel
-    or file.
+    Arguments of `whole`, `nearest` and `files` that have a default are left out when the recording lacks them.
 
     With `recording` the function is called once for all frames. It takes a `Recording` instead of blocks of the
     inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes files instead
@@ -49,16 +48,14 @@ def step(
     are none). Its figures are written to provenance, its warnings to the terminal and the log too.
 
     `prepare` is called once, before, with the arguments of the function for some valid frames spread over all the
-    recording. What it returns is given to the function and to `inspect` as `prepared`: an estimate that must be the
-    same for all ranges of frames.
+    recording. The function and `inspect` are given what it returns as `prepared`: one estimate for all ranges.
 
     `conclude` is called once with the results of all frames by channel, `valid` included, of a step whose channels are
     raw and small. It returns an `Inspection`.
 
     `shares="radar"` lets the step be made in one pass with the steps of `rover_pipeline.radar` that read `radar/iq`.
-    Its function is then called for one frame at a time, and may take `shared`, by which it shares what it computes
-    from the frame of its first input; see `rover_pipeline.engine.shared`. Its result must not depend on how many
-    frames a call has.
+    Its function is then called for one frame at a time, which must not change its result, and may take `shared`, by
+    which it shares what it computes from the frame of its first input; see `rover_pipeline.engine.shared`.
 
     Args:
         version: raised whenever the same input gives other bytes.

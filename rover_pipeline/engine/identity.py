@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from rover_pipeline import __version__
@@ -119,19 +119,17 @@ def _imports(path: Path, module: str) -> tuple[str, ...]:
     """Names of what a source imports, of which some may be no modules."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     try:
-        return tuple(_imported(ast.parse(path.read_bytes()), package))
+        tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # it cannot be imported either
         return ()
-
-
-def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parents = package.split(".")
                 base = ".".join(filter(None, [*parents[: len(parents) - node.level + 1], base]))
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return tuple(found)

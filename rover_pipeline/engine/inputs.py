@@ -302,13 +302,15 @@ class _Opener:
             self.notes.append(note)
         return empty
 
-    def read_whole(self, reference: str) -> np.ndarray:
+    def read_whole(self, reference: str) -> np.ndarray | Channel:
         name, _, channel = reference.partition("/")
         sensor = self.sensor(reference)
         count = self.length(sensor, [] if channel == VALID else [channel])
         self.note(name, sensor, channel)
         if channel == TS:
             return sensor.times(count)
+        if reference in self.step.by_range:
+            return sensor.channel(channel)
         return sensor.valid(count) if channel == VALID else sensor.channel(channel).read_whole(count)
 
     def texts(self) -> dict[str, str]:

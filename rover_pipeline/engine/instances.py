@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -22,7 +22,10 @@ from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.format.trace import CONFIG, Trace, channels_of
-from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.lookup import load
+
+if TYPE_CHECKING:
+    from rover_pipeline.kinematics.mount import Mount
 
 #: Type, or `REFERENCE` -> the sensor that stands for it. Those that are called like their type need not be in it.
 Roles = Mapping[str, str]
@@ -109,6 +112,7 @@ def for_sensors(step: Step, roles: Roles, rig: Rig) -> Step:
         sensor=names.sensor(step.sensor),
         unfit=unfit,
         reads=tuple(map(names.reference, step.reads)),
+        by_range=tuple(map(names.reference, step.by_range)),
         alternatives=tuple(names.alternative(each, bool(further)) for each in step.alternatives),
         run=replace(step.run, shares=names.sensor(step.run.shares), cost=cost),
         others=others,
@@ -153,8 +157,7 @@ def as_types(text: str, roles: Roles) -> str:
     """A `config.yaml` in which the sensors that stand for their types are called like these.
 
     Poses are in the frame of the main lidar then: a `rig` in which it has a pose itself is that of another lidar, which
-    has none. The poses of a rig that is named there are left out for a sensor that is not the main one of its type:
-    they are of that one.
+    has none. The poses of a rig that is named there are of the main sensors, and left out for other ones.
 
     Raises:
         FormatError: it is no YAML.
@@ -190,42 +193,25 @@ def _seen_from(lidar: str, mounts: Mapping[str, Any]) -> dict[str, Any]:
     Entries that are no poses stay: whoever reads them says what is wrong.
     """
     found = {name: each for name, each in mounts.items() if name != lidar}
+    written = load("rover_pipeline.kinematics.mount:mount_entry")
     try:
-        origin, into, late = _pose(mounts[lidar])
+        origin = _mount(mounts[lidar])
         for name, each in found.items():
             if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset", "covariance"}:
-                place, rows, later = _pose(each)
-                way = place - origin
-                found[name] = {
-                    "translation": matmul(into.T, way).tolist(),
-                    "rotation": matmul(into.T, rows).tolist(),
-                    "time_offset": later - late,
-                }
-                own, of_origin = each.get("covariance"), mounts[lidar].get("covariance")
-                if own is not None or of_origin is not None:
-                    found[name]["covariance"] = _covariance(into.T, way, own, of_origin).tolist()
+                seen = _mount(each).seen_from(origin)
+                covariance = {} if seen.covariance is None else {"covariance": seen.covariance.tolist()}
+                found[name] = written(seen) | covariance
     except (TypeError, ValueError):
         return dict(mounts)
     return found
 
 
-def _covariance(turn: np.ndarray, way: np.ndarray, own: Any, origin: Any) -> np.ndarray:
-    """Covariance of a pose in the frame of a lidar whose own pose is uncertain, as `Mount.seen_from` gives it."""
-    x, y, z = way
-    total = np.zeros((7, 7))
-    for stated, arm in ((own, np.zeros((3, 3))), (origin, np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]))):
-        if stated is not None:
-            moved = np.eye(7)
-            moved[:3, :3] = moved[3:6, 3:6] = turn
-            moved[3:6, :3] = matmul(turn, arm)
-            total += matmul(moved, _matrix(stated), moved.T)
-    return total
-
-
-def _pose(entry: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Translation, rotation and time offset of an entry of `rig`."""
-    (translation,), rotation = _matrix([entry.get("translation") or (0, 0, 0)]), entry.get("rotation")
-    return translation, _matrix(rotation or np.eye(3)), float(entry.get("time_offset") or 0.0)
+def _mount(entry: Mapping[str, Any]) -> Mount:
+    """The pose that an entry of `rig` states, as it stands there."""
+    (translation,), covariance = _matrix([entry.get("translation") or (0, 0, 0)]), entry.get("covariance")
+    rotation, late = _matrix(entry.get("rotation") or np.eye(3)), float(entry.get("time_offset") or 0.0)
+    stated = None if covariance is None else _matrix(covariance)
+    return load("rover_pipeline.kinematics.mount:Mount")(translation, rotation, "config.yaml", late, stated)
 
 
 def _matrix(rows: Any) -> np.ndarray:

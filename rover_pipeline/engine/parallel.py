@@ -1,10 +1,8 @@
 """The one executor: a function on many items, in order, on one thread, many threads, processes or other machines.
 
-What Dask does here: wherever more than one worker is asked for, Dask runs the items, on threads, on processes of this
-machine, or on the workers of a distributed scheduler whose address is given. What it does not do: hold arrays. An item
-is a range of frames or something as small, its function opens its own slice of the input and writes its own slice of a
-pre-sized output, so nothing large crosses a scheduler. A single worker runs without Dask, whose import takes longer
-than many a short step. No result may depend on how frames fall into ranges.
+Where there is more than one worker, Dask runs the items, and never holds an array: an item is a range of frames or
+something as small, whose function opens its own slice of the input and writes its own slice of a pre-sized output. A
+single worker runs without Dask, whose import takes longer than many a short step. No result may depend on the ranges.
 """
 
 from __future__ import annotations
@@ -60,8 +58,7 @@ def ordered_map(
     Args:
         function: goes to other processes by pickle when there are any.
         threads: items worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
-        processes: to be used instead of threads, for a function that holds the interpreter's lock. Results are copied
-            between them: they must be small.
+        processes: used instead of threads, for a function that holds the interpreter's lock and has small results.
         dask: whose `scheduler` or `slurm`, when one is set, names workers of Dask on other machines, to be used instead
             of both. A function with an attribute `modules` names the modules of a user that the workers must share.
         done: called with each item that is finished.
@@ -146,8 +143,7 @@ class Processes:
                 yield unwrapped(result)
 
     def begin(self, function: Callable[[T], R], item: T) -> Callable[[], R]:
-        """Have a process work on one item, while this one goes on. What is returned waits for the result, or raises its
-        error."""
+        """Have a process work on one item meanwhile. What is returned waits for the result, or raises its error."""
         if self.count == 1:
             return partial(function, item)
         future = self._forked().submit(_guarded, function, item)

@@ -1,8 +1,7 @@
 """What a run wants of a recording, as its jobs read it. Light: it is read before a job imports anything else.
 
-Snakemake has one job for each output. A job makes, along with its own output, others that the run wants: those that
-share a pass over the raw channels with it (`together.py`), and brief ones. It holds the lock of each of them. So a job
-may find its result made, or being made by another job, or learn why it cannot be made.
+A job makes, along with its own output, others that the run wants: those that share a pass over the raw channels with
+it (`together.py`), and brief ones. So one may find its result made, or being made, or learn why it cannot be made.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ class Plan:
         """Whether a result has been made, whole and as it is wanted, since the run began.
 
         Args:
-            confirm: put its stamp back then. Snakemake removes the stamp before it starts the job, which then finds
-                the result.
+            confirm: put its stamp back then, which Snakemake has removed before it started the job.
         """
         planned = self.outputs.get(sensor)
         try:

@@ -1,8 +1,7 @@
 """What a step declares: one function that makes one virtual sensor, or one folder of files, of one recording.
 
 The declaration is the only place that names the inputs, outputs, options and version of a virtual sensor. Rules,
-validation and documentation ask it. It names the function by a dotted name, so that reading declarations imports none
-of the libraries that the functions need.
+validation and documentation ask it. It names the function, so that reading it imports none of the function's libraries.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class Output:
     """One channel that a step makes.
 
     Attributes:
-        desc: what the channel holds, with its unit, and its axes in brackets: `Power, dB. [doppler, range]`. It is
-            written to `meta.json`.
+        desc: what `meta.json` says the channel is, with its unit and axes: `Power, dB. [doppler, range]`.
         format: how samples are stored, or a function of the step's options that says so.
         type: numpy type without byte order, such as `f4`; "" = whatever the function returns.
         unit: of the values, as programs read it; "" = none.
@@ -92,8 +90,7 @@ class Rate(NamedTuple):
     """What an output costs for each byte of the raw files that it is made from.
 
     The rates were measured on recordings at the real rig's shapes (benchmarks/README.md): two minutes of `indoor` have
-    0.46 GB of lidar, 1.9 GB of radar and 1.1 GB of camera. Times are of 25 s of it, on one processor of a machine with
-    other work.
+    0.46 GB of lidar, 1.9 GB of radar and 1.1 GB of camera. Times are of 25 s of it, on one processor of a busy machine.
 
     Attributes:
         sensors: raw sensors whose size it grows with.
@@ -121,8 +118,7 @@ class When:
     Attributes:
         changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
             fields; an entry that is None is taken away from them.
-        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it. One that ends with `?` is
-            left out where the recording lacks it.
+        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
         has, lacks: channels that the recording must have, and that it must not have.
         options: names of options, such as `lidar.ts_reference` -> their values.
     """
@@ -149,14 +145,11 @@ class Run:
             of frames after another, which are written as they come, and an `Inspection`.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
         sidecars: names of files that `inspect` may add to the channels.
-        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
-            name); see `step`.
-        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
-            `step`.
+        prepare: estimates what the function is given as `prepared` (or its dotted name); see `step`.
+        conclude: looks at the results of all frames (or its dotted name); see `step`.
         threads: that its job uses at most.
         part: option, a positive number, that says how many seconds of a recording one thread works on; "" = ranges of
-            frames. A recording of one part is given one thread, so that other steps run beside it. Its length is that
-            of the sensors of `cost`.
+            frames. A recording of one part is given one thread; its length is that of the sensors of `cost`.
         cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
@@ -213,19 +206,17 @@ class Step:
         uses: option that another section gives -> its keys that the function reads. The others are left at their
             defaults, so that changing them makes nothing again.
         options: model of the function's `options`; None when it takes none.
-        inputs: argument -> channel that blocks of frames are read from. The first one's sensor gives `ts` and the
-            number of frames.
+        inputs: argument -> channel that blocks of frames are read from. The frames are those of the first one's sensor.
         nearest: argument -> channel of a sensor with other times, given as the samples nearest to the frames.
-        match: which of those samples a frame is given; `next` = the first one that is not earlier than the frame,
-            `previous` = the last one that is not later.
+        match: which of those a frame is given; `next` = the first not before it, `previous` = the last not after it.
         whole: argument -> channel that is given in full at every call; a tuple of channels of one sensor is given as
             a dictionary by channel, `*/channel` as a dictionary by raw sensor.
+        by_range: those of `whole` that are too large to be given in full: as a `Channel`, of which ranges are read.
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
         reads: patterns of files below the recording, such as `*/ts`, that the function reads by itself.
-        views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
-            channel to read instead.
+        views: argument of `inputs` -> function (or its dotted name) of channel and options; gives the channel to read.
         constants: arguments with fixed values, for a function that serves several steps.
         alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
             and not an image. Later ones come upon earlier ones.
@@ -245,6 +236,7 @@ class Step:
     nearest: Mapping[str, str] = field(default_factory=dict)
     match: Match = "nearest"
     whole: Mapping[str, Reference] = field(default_factory=dict)
+    by_range: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
@@ -270,10 +262,6 @@ class Step:
         ours = isinstance(self.function, str)  # its version says when its bytes change
         source = "" if ours else load("rover_pipeline.engine.identity:source_of")(self.function)
         return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
-
-    def load(self) -> None:
-        """Import the module of the function, and all that it imports."""
-        loaded(self.function)
 
     @property
     def in_pass(self) -> bool:

@@ -26,8 +26,7 @@ from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
-#: Numbers of frames that a step's `inspect` and `prepare` are called with: enough that no single frame decides what is
-#: the same in all of a recording. Tuned: by hand.
+#: Numbers of frames that a step's `inspect` and `prepare` are given: no single one decides. Tuned: by hand.
 _INSPECTED, PREPARED = 4, 16
 #: Channel and type -> the function that finds samples which were not measured as a whole, of samples and up to two that
 #: are before them. They are treated like samples that cannot be decoded.
@@ -84,13 +83,8 @@ class FrameTask:
     @property
     def modules(self) -> set[str]:
         """Names of the modules that hold what the step declares: the function, its options, its views."""
-        declared = [
-            self.step.name,
-            *([self.step.run.prepare] if self.step.run.prepare else []),
-            *([self.step.run.conclude] if self.step.run.conclude else []),
-            *self.step.views.values(),
-            *([type(self.options)] if self.options else []),
-        ]
+        step, options = self.step, type(self.options) if self.options else None
+        declared = filter(None, (step.name, step.run.prepare, step.run.conclude, *step.views.values(), options))
         return {each.partition(":")[0] if isinstance(each, str) else each.__module__ for each in declared}
 
     def __call__(self, frames: tuple[int, int]) -> Part:

@@ -76,7 +76,7 @@ def run_together(
         return {member.asked.sensor: member.error or member.step_run.result for member in members}
     finally:
         for member in members:
-            member.close()
+            member.held.close()
 
 
 class _Member:
@@ -85,6 +85,7 @@ class _Member:
     Attributes:
         step_run: once it is opened.
         error: why it is not made; None = it did not fail.
+        held: the lock, and what is written.
     """
 
     step_run: StepRun
@@ -92,7 +93,7 @@ class _Member:
     def __init__(self, asked: ResultRequest, trace: Path) -> None:
         self.asked, self.trace = asked, trace
         self.error: Exception | None = None
-        self._held = ExitStack()
+        self.held = ExitStack()
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do a part of the work, unless an earlier one failed. An error ends this result alone."""
@@ -107,16 +108,13 @@ class _Member:
     def fail(self, error: Exception) -> None:
         """Give up. What was written is removed at once: it may be why the disk is full, which others need too."""
         self.error = self.error or error
-        self.close()
+        self.held.close()
 
     def open(self, log: TextIO | None, looked: Shared) -> None:
         step, sensor, request, stamps = self.asked
-        self.step_run = self._held.enter_context(StepRun(step, self.trace, sensor, request, stamps, log))
+        self.step_run = self.held.enter_context(StepRun(step, self.trace, sensor, request, stamps, log))
         if self.step_run.finished is None:
             self.step_run.open(looked)
-
-    def close(self) -> None:
-        self._held.close()
 
 
 def _alive(members: Sequence[_Member]) -> list[_Member]:
@@ -186,8 +184,7 @@ class _Pass:
         outcomes: list[Part | Failure | None] = [None for _ in self.tasks]
         left = [number for number in range(len(self.tasks)) if number not in self.failed]
         works = {number: _work(self.tasks[number], *frames, blocks) for number in left}
-        # Frame by frame, so that what steps share of a frame is still in the processor's cache. All read before, and
-        # write after.
+        # Frame by frame: what steps share of one is still in the processor's cache. All read before, and write after.
         for shared in chain([None], (Shared() for _ in range(*frames)), [None]):
             for number, work in works.items():
                 if outcomes[number]:

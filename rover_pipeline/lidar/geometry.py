@@ -28,21 +28,15 @@ def sensor_info(metadata: str) -> core.SensorInfo:
         raise ValueError(f"lidar.json is not the metadata of an Ouster sensor: {problem}") from error
 
 
-def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
+def destagger(images: np.ndarray, info: core.SensorInfo, inverse: bool = False) -> np.ndarray:
     """Align columns to azimuth. Any integer type, (frame, beam, column) in and out.
+
+    Args:
+        inverse: from azimuth order back to time order.
 
     Raises:
         ValueError: the images are of a sensor with other pixels.
     """
-    return _shifted(images, info, inverse=False)
-
-
-def stagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
-    """The inverse of `destagger`: columns in time order. (frame, beam, column) in and out."""
-    return _shifted(images, info, inverse=True)
-
-
-def _shifted(images: np.ndarray, info: core.SensorInfo, inverse: bool) -> np.ndarray:
     beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
     if images.shape[1:] != (beams, columns):
         raise ValueError(
@@ -52,18 +46,20 @@ def _shifted(images: np.ndarray, info: core.SensorInfo, inverse: bool) -> np.nda
     return shifted[0][None] if len(shifted) == 1 else np.stack(shifted)  # a single one need not be copied
 
 
+#: Columns in time order: the inverse of `destagger`.
+stagger = functools.partial(destagger, inverse=True)
+
+
 def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:
-    """Time from the time stamp of a sweep to column 0, and the duration of a revolution, s.
+    """Time from the time stamp of a sweep to column 0, the zero of the encoder, and the duration of a revolution, s.
 
     A sensor with an azimuth window transmits only the columns in it. A sweep then begins with the first column of the
-    window and ends with the last one: what reaches the host last, and so gives the time of arrival, is the last column
-    of the window, although the revolution goes on. Column 0 is the zero of the encoder, whether it is transmitted or
-    not. A window that contains the zero of the encoder gives sweeps of two parts, because a sensor begins a new frame
-    at the zero (Ouster, Firmware User Manual, Lidar Data Packet Format: frame ID): they span a whole revolution.
+    window, and ends with the last one, which reaches the host last, although the revolution goes on. A window that
+    contains the zero of the encoder gives sweeps of two parts, because a sensor begins a new frame at the zero (Ouster,
+    Firmware User Manual, Lidar Data Packet Format: frame ID): they span a whole revolution.
 
     Args:
-        reference: the instant of the sweep that time stamps refer to: `start` of its first column, `end` of its last
-            one, or the `middle` between them.
+        reference: what time stamps refer to: `start` of the first column, `end` of the last one, or the `middle`.
     """
     columns, (first, last) = info.format.columns_per_frame, info.format.column_window
     if first > last:
@@ -84,8 +80,7 @@ def projection(metadata: str) -> core.XYZLutFloat:
 def sectors(metadata: str) -> np.ndarray:
     """The direction of each pixel, i4 (beam, column), staggered, in steps of two columns.
 
-    Beams do not point to exactly the same azimuths; in narrower sectors, which few beams look into, walls of a map
-    would have gaps.
+    Beams do not point to exactly the same azimuths: in narrower sectors, with few beams, walls of a map have gaps.
     """
     pixels = sensor_info(metadata).format
     aligned = np.arange(pixels.columns_per_frame) + np.asarray(pixels.pixel_shift_by_row)[:, None]

@@ -11,8 +11,7 @@ from scipy.spatial import cKDTree
 
 from rover_pipeline.lidar.ranges import CLIPPED
 
-#: Directions that differ by less than this, rad, are one: two returns of a beam have the same direction.
-#: Tuned: by hand.
+#: Directions that differ by less than this, rad, are one, as those of two returns of a beam. Tuned: by hand.
 _SAME_RAD = np.radians(0.02)
 #: Columns of an image, a multiple of the columns of an Ouster's packet, and rows: minimum and maximum. Layout.
 _PACKET, _MIN_COLUMNS, _MAX_COLUMNS = 16, 256, 2048

@@ -23,8 +23,7 @@ class PointsSidecar(Options):
     """What a step must know of a lidar that is points.
 
     The motion of the lidar within a sweep is `times` where the channel `time` holds when each point was measured,
-    `compensated` where the source says that all points are as seen at the instant that `ts` refers to, and `unknown`
-    where it says neither.
+    `compensated` where the source says that all points are as seen at the instant that `ts` refers to, else `unknown`.
     """
 
     max_points: int = Field(ge=1, description="Points of the largest sweep: the size of the first axis.")

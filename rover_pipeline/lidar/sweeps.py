@@ -24,8 +24,7 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import PointsSidecar, is_points, read_points
 from rover_pipeline.numerics.compiled import compiled
 
-#: Columns that points with times of their own are sorted into. A car at 30 m/s is 1.5 mm away from where it is taken
-#: to be, at most. Layout.
+#: Columns that points with times of their own are sorted into. At 30 m/s one is 1.5 mm beside its place. Layout.
 _COLUMNS = 1024
 #: Note for points whose motion within the sweep is not known.
 UNKNOWN_MOTION = (
@@ -39,8 +38,7 @@ class Sweep(NamedTuple):
 
     Attributes:
         xyz: f4 (row, column, 3), m, lidar frame, each as seen at the instant of its column.
-        rng: u2 (row, column), mm; 0 and 65535 = no return. For points it is their distance from the origin, and
-            those of 65.5 m and more have 65534.
+        rng: u2 (row, column), mm; 0 and 65535 = no return. For points: distance from the origin, at most 65534.
     """
 
     xyz: np.ndarray
@@ -74,13 +72,11 @@ class LidarReader(ABC):
 
     @abstractmethod
     def sectors(self, sweep: Sweep) -> np.ndarray:
-        """The direction of each place as the number of a sector, i4 (row, column).
-
-        A sector is about as wide as two columns of an image; see `geometry.sectors`.
-        """
+        """The sector of each place, about two columns of an image wide, i4 (row, column); see `geometry.sectors`."""
 
     def columns_of(self, stored: Mapping[str, np.ndarray], columns: int) -> np.ndarray:
-        """The nearest of `columns` columns of each point of a sweep, i4 (point,). Images have no points."""
+        """The nearest of `columns` columns of each point of a sweep, i4 (point,); of one without a time, the first.
+        Images have no points."""
         raise NotImplementedError
 
     def points(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -91,6 +87,10 @@ class LidarReader(ABC):
     def span(self) -> tuple[float, float]:
         """`begin` and `duration`."""
         return self.begin, self.duration
+
+    def is_near(self, ts: np.ndarray, stamps: np.ndarray, tolerance: float) -> np.ndarray:
+        """Whether instants, f8 (N,), s, are within a tolerance of the middle of sweeps with these time stamps."""
+        return np.asarray(np.abs(stamps + self.begin + self.duration / 2 - ts) <= tolerance)
 
     def motion(self, odometry: Mapping[str, np.ndarray], times: TimesSection) -> SweepMotion:
         """Where the lidar is at the columns of its sweeps, by the channels of `_odom`."""
@@ -161,7 +161,6 @@ class _Points(LidarReader):
         self._full = sidecar.full_intensity
 
     def columns_of(self, stored: Mapping[str, np.ndarray], columns: int) -> np.ndarray:
-        """The nearest of `columns` columns of each point of a sweep, i4 (point,); of one without a time, the first."""
         count = min(int(stored["count"]), len(stored["xyz"]))
         if not self.timed:
             return np.zeros(count, "i4")
@@ -177,11 +176,8 @@ class _Points(LidarReader):
         return points
 
     def sweep(self, stored: Mapping[str, np.ndarray]) -> Sweep:
-        column_of = self.columns_of(stored, self.columns)
-        points = self.points(stored)
-        row, column, rows = _places(column_of, self.columns)
-        xyz = np.full((rows, self.columns, 3), np.nan, "f4")
-        rng = np.zeros((rows, self.columns), "u2")
+        (row, column, shape), points = self._places(stored), self.points(stored)
+        xyz, rng = np.full((*shape, 3), np.nan, "f4"), np.zeros(shape, "u2")
         xyz[row, column] = points
         with np.errstate(invalid="ignore"):
             distance = np.nan_to_num(np.linalg.norm(points, axis=1) * 1000, nan=0.0, posinf=CLIPPED)
@@ -189,8 +185,8 @@ class _Points(LidarReader):
         return Sweep(xyz, rng)
 
     def intensity(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
-        row, column, rows = _places(self.columns_of(stored, self.columns), self.columns)
-        bright = np.zeros((rows, self.columns), "u1")
+        row, column, shape = self._places(stored)
+        bright = np.zeros(shape, "u1")
         if "intensity" in stored:
             share = np.nan_to_num(stored["intensity"][: len(row)] / self._full)
             bright[row, column] = np.clip(np.round(255 * share), 0, 255)
@@ -201,11 +197,11 @@ class _Points(LidarReader):
             turn = np.nan_to_num(np.arctan2(sweep.xyz[..., 1], sweep.xyz[..., 0]) / (2 * np.pi) + 0.5)
         return (turn * self._SECTORS).astype("i4") % self._SECTORS
 
-
-def _places(column: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Row and column of each point, and the number of rows. Points of a column are in the order they came in."""
-    row, filled = _rows(column, columns)
-    return row, column, max(1, int(filled.max(initial=0)))
+    def _places(self, stored: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+        """Row and column of each point, and their numbers. Points of a column are in the order they came in."""
+        column = self.columns_of(stored, self.columns)
+        row, filled = _rows(column, self.columns)
+        return row, column, (max(1, int(filled.max(initial=0))), self.columns)
 
 
 @compiled

@@ -20,8 +20,7 @@ class Floor(NamedTuple):
     Attributes:
         up: f8 (3,), unit normal, in the world frame.
         height: of the lidar above it, m.
-        is_plane: True when the sweeps show a plane. Otherwise `up` is the world's z, and the height is that above the
-            lowest points.
+        is_plane: True when the sweeps show a plane. Else `up` is the world's z, and the lowest points are the floor.
     """
 
     up: np.ndarray

@@ -130,8 +130,7 @@ def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:
 
 # The cells around some sweeps: hits, and the rays that say which cells are free.
 #
-# A sector is a direction, a few columns wide, in which a sweep's beams look. Each sector has one ray in the plane of
-# the grid.
+# A sector is a direction, a few columns wide, in which a sweep's beams look. Each has one ray in the plane of the grid.
 
 
 class _Cells(NamedTuple):
@@ -143,8 +142,7 @@ class _Cells(NamedTuple):
         hits: u2 (row, column), number of sweeps that hit the cell.
         misses: u2 (row, column), number of sweeps with a ray through the cell and no hit.
         hit_by, passed_by: u2 (row, column), number of the last sweep that hit the cell, or had a ray through it.
-        tops: u1 (row, column), height of the highest surface up to the top of the band: 0 = nothing, 1 = at the floor
-            or below, 255 = at the top of the band.
+        tops: u1 (row, column), highest surface up to the top of the band: 0 = none, 1 = at most the floor, 255 = top.
     """
 
     corner: np.ndarray

@@ -40,8 +40,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Maximum number of sweeps that are summed at once, and of frames that they are taken from: the cells around them are
-#: held as an array. The result does not depend on either, since sums of integers do not depend on their order.
-#: Schedule.
+#: held as an array. Sums of integers do not depend on their order. Schedule.
 _SWEEPS, _FRAMES = 8, 40
 #: Number of sums that are held at once: enough for sixteen threads. Schedule.
 _HELD = 16
@@ -66,8 +65,7 @@ def build(
         lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
 
     Raises:
-        ValueError: `_odom` or `_objects` is of other sweeps, the trajectory is longer than the largest map, or there is
-            nothing at the heights of the grid.
+        ValueError: `_odom` or `_objects` is of other sweeps, the trajectory leaves the map, or the grid is empty.
         UnfitError: `_odom` has no valid pose, or the sweeps have no return at the distances of the map.
     """
     if not np.array_equal(odometry["ts"], recording.ts):

@@ -9,6 +9,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.blocks import BLOCK, blocks
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
@@ -142,8 +143,7 @@ def _fitted(
     """The motion of a body at some times.
 
     Args:
-        hidden: how much longer it is taken to be than what is seen of it, m; None = it is as long as what is seen, with
-            the uncertainty of this.
+        hidden: how much longer it is taken to be than what is seen, m; None = as long, with the uncertainty of this.
     """
     resolution = (step * clusters.distance) ** 2 / 12 + TUNING.end_sd**2
     # Before it is known which part of the body a cluster shows, a small one says little about the middle.
@@ -293,27 +293,32 @@ class Echoes(NamedTuple):
         """The points of all frames that are valid and whose pose is known.
 
         Args:
-            points: channels of `_radar_points`.
+            points: channels of `_radar_points`, of which ranges are read.
             instants: f8 (frame,), s, when each frame was measured.
             trajectory: of the lidar, in the world.
             mount: the radar's pose in the lidar frame.
             max_doppler: largest unambiguous radial speed, m/s.
             origin: s, time that all times are counted from.
         """
-        states, known = trajectory.at(instants, mount)
-        listed = np.arange(points["doppler"].shape[1]) < points["count"][:, None]
-        frame, row = np.nonzero(listed & known[:, None] & (points["valid"] != 0)[:, None])
-        xyz, doppler = points["xyz"][frame, row].astype("f8"), points["doppler"][frame, row].astype("f8")
-        usable = np.isfinite(xyz).all(axis=1) & np.isfinite(doppler)
-        frame, xyz, doppler = frame[usable], xyz[usable], doppler[usable]
-        turned = np.einsum("nij,nj->ni", states.rot[frame], xyz)
-        distance = np.linalg.norm(xyz, axis=1)
-        direction = turned / np.maximum(distance, 1e-6)[:, None]
-        speed = doppler + np.einsum("ni,ni->n", states.vel[frame], direction)
-        place = (states.pos[frame] + turned)[:, :2]
-        order = np.argsort(instants[frame], kind="stable")
-        time, ambiguity = instants[frame] - origin, 2 * (max_doppler or 0.0)
-        return Echoes(time[order], place[order], direction[order, :2], speed[order], distance[order], ambiguity)
+        found = []
+        for part in blocks(len(instants), BLOCK // 16):  # each frame has hundreds of points
+            states, known = trajectory.at(instants[part], mount)
+            xyz, doppler = points["xyz"][part], points["doppler"][part]
+            listed = np.arange(doppler.shape[1]) < points["count"][part, None]
+            frame, row = np.nonzero(listed & known[:, None] & (points["valid"][part] != 0)[:, None])
+            xyz, doppler = xyz[frame, row].astype("f8"), doppler[frame, row].astype("f8")
+            usable = np.isfinite(xyz).all(axis=1) & np.isfinite(doppler)
+            frame, xyz, doppler = frame[usable], xyz[usable], doppler[usable]
+            turned = np.einsum("nij,nj->ni", states.rot[frame], xyz)
+            distance = np.linalg.norm(xyz, axis=1)
+            direction = turned / np.maximum(distance, 1e-6)[:, None]
+            speed = doppler + np.einsum("ni,ni->n", states.vel[frame], direction)
+            place = (states.pos[frame] + turned)[:, :2].copy()
+            found.append((instants[part][frame] - origin, place, direction[:, :2].copy(), speed, distance))
+        order = np.argsort(np.concatenate([each[0] for each in found]), kind="stable")
+        columns = [list(each) for each in zip(*found, strict=True)]
+        found.clear()  # hardly more than the result is held
+        return Echoes._make([*(np.concatenate(columns.pop(0))[order] for _ in range(5)), 2 * (max_doppler or 0.0)])
 
     def of_body(self, body: Body, times: np.ndarray) -> Measurements | None:
         """The radial velocities of a body, as measurements of its motion; None if there are none.

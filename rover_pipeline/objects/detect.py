@@ -32,9 +32,8 @@ from rover_pipeline.objects.clusters import (
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.tuning import LONG_CAR_M, TUNING
 
-#: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
-#: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
-#: and after. Tuned: by hand.
+#: Schedule of the sweeps that give evidence: time between them, s, and from the sweep in question, dense near to it and
+#: wide far away. What stands for longer than the farthest is seen to move only before and after. Tuned: by hand.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 FAR_S, _FAR_SPAN_S = 2.0, 11.0
 # Before that a slow body is still in its own place.
@@ -60,8 +59,7 @@ class Ground(NamedTuple):
 
         The lowest points of cells are opened, as in the progressive filter of Zhang et al. (A progressive
         morphological filter, 2003): what is narrower than a long car, below which no ground is seen, and rises above
-        its surroundings is not ground. They are closed before, by a smaller window: pits are mirror images and other
-        false returns.
+        its surroundings is not ground. They are closed before, by a smaller window: pits are false returns.
         """
         if not len(points):
             return None
@@ -70,7 +68,9 @@ class Ground(NamedTuple):
         shape = cell.max(axis=0) + 1
         lowest = np.full(shape, np.inf)
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
-        closed = ndimage.grey_closing(_filled(lowest), size=5, mode="nearest")
+        # Cells without points have the height of the nearest one with some.
+        nearest = ndimage.distance_transform_edt(np.isinf(lowest), return_distances=False, return_indices=True)
+        closed = ndimage.grey_closing(lowest[tuple(nearest)], size=5, mode="nearest")
         opened = ndimage.grey_opening(closed, size=round(LONG_CAR_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
@@ -78,13 +78,6 @@ class Ground(NamedTuple):
         """z of the ground below points, f8 (N, 2 or 3), m; that of the nearest cell outside of the cells."""
         cell = np.clip(((points[:, :2] - self.corner) / _CELL_M).astype("i8"), 0, np.array(self.height.shape) - 1)
         return np.asarray(self.height[cell[:, 0], cell[:, 1]])
-
-
-def _filled(cells: np.ndarray) -> np.ndarray:
-    """Cells with the values of the nearest finite ones where they are infinite."""
-    empty = np.isinf(cells)
-    nearest = ndimage.distance_transform_edt(empty, return_distances=False, return_indices=True)
-    return np.asarray(cells[tuple(nearest)])
 
 
 def beside_nearer(rng: np.ndarray) -> np.ndarray:

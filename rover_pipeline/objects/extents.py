@@ -74,8 +74,7 @@ def turned(vectors: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def deskewed(xy: np.ndarray, later: np.ndarray, poses: PlanePoses) -> np.ndarray:
     """Points of a moving body, moved to where they were at the times of their clusters.
 
-    A body that is seen by the beginning and the end of a revolution has moved on by half a metre, or turned, between
-    its points.
+    A body seen by both ends of a revolution has moved on by half a metre, or turned, between its points.
 
     Args:
         xy: f8 (C, P, 2), m; later: f8 (C, P), s, when each was measured after its cluster's time.
@@ -186,8 +185,7 @@ class Headings(NamedTuple):
         The points of a flat side lie on one line when they are seen from above, and so do those of sides parallel to
         it, such as those of a cabin. The direction in which the points crowd on a minimum of lines is that of the body,
         or at a right angle to it (after Zhang et al., Efficient L-shape fitting for vehicle detection using laser
-        scanners, IV 2017). The motion says which, in many sweeps that follow each other: in a single one it is not well
-        known.
+        scanners, IV 2017). The motion in many sweeps says which: in a single one it is not well known.
         """
         sample = clusters.sample.astype("f8")
         places = deskewed(sample[..., :2], sample[..., 2], poses) - poses.centre[:, None]
@@ -218,8 +216,7 @@ def _without_jumps(time: np.ndarray, angle: np.ndarray, expected: np.ndarray) ->
 
 
 def _direction(points: np.ndarray) -> tuple[float, float]:
-    """Direction of the flat sides among points, f8 (P, 2), from the first axis, and its standard deviation, rad; NaN
-    where there are none."""
+    """Direction of the flat sides among points, f8 (P, 2), from the first axis, and its deviation, rad; NaN = none."""
     if len(points) < 2:
         return np.nan, np.nan
     cos, sin = np.cos(_DIRECTIONS), np.sin(_DIRECTIONS)
@@ -246,7 +243,7 @@ def _crowding(values: np.ndarray) -> np.ndarray:
 
 def _line(along: np.ndarray, left: np.ndarray) -> tuple[float, float] | None:
     """Slope of the line that holds the most points, rad, and the sum of the squares of their distances from its middle,
-    m2; None if there is no line."""
+    m2; None = no line."""
     width = TUNING.line_width_m
     order = np.sort(left)
     inside = np.searchsorted(order, order + width, side="right") - np.arange(len(order))

@@ -1,7 +1,6 @@
 """Merges the tracks of one body: parts that were tracked on their own, and what comes before and after an occlusion.
 
-The tracker looks ahead only. Once both sides of a gap are known, their positions and velocities show whether they are
-of one body.
+The tracker looks ahead only. Once both sides of a gap are known, their motions show whether they are of one body.
 """
 
 from __future__ import annotations

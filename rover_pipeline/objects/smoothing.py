@@ -11,6 +11,7 @@ that nobody needs to know beforehand how a body moves.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,7 @@ _FREEDOM = 4.0
 OUTLIER_SDS = 6.62
 #: Number of places from which a motion can be estimated: they are more values than it has states. Physics: algebra.
 MIN_PLACES = 3
-#: Solver: maximum number of steps, of halvings of a step, and the change of a state at which it ends, m, rad, m/s.
-#: Schedule.
+#: Solver: maximum number of steps and halvings of a step; change of a state at which it ends, m, rad, m/s. Schedule.
 _STEPS, _HALVINGS, _CONVERGED = 12, 4, 1e-3
 #: Grids of what is estimated: scale of the variances of positions; power spectral densities of the acceleration, m2/s3;
 #: and, for a body that drives, those along its heading and of the change of its turn rate, rad2/s3. Tuned: by hand.
@@ -125,15 +125,14 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
         measured, begin = measured.select(~is_heading), before.state
         model, grids = ConstantVelocity, (_SCALES, NOISES)
     is_place = measured.weights[:, :2].any(axis=1)
-    known: dict[tuple[int, ...], Solution] = {}
 
     def at(choice: tuple[int, ...]) -> Solution:
-        if choice not in known:
-            scale, *noises = (grid[index] for grid, index in zip(grids, choice, strict=True))
-            variance = np.where(is_place, scale, 1.0) * measured.variance
-            known[choice] = solve(model(*noises), measured._replace(variance=variance), wanted, begin)
-        return known[choice]
+        scale, *noises = (grid[index] for grid, index in zip(grids, choice, strict=True))
+        variance = np.where(is_place, scale, 1.0) * measured.variance
+        return solve(model(*noises), measured._replace(variance=variance), wanted, begin)
 
+    # Solutions of a long track take megabytes, so that the best one is found again, and none is kept.
+    likelihood = functools.cache(lambda choice: at(choice).likelihood)
     choice = before.choice if len(before.choice) == len(grids) else tuple(len(grid) // 2 for grid in grids)
     while search:
         around = [
@@ -142,8 +141,8 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
             for step in (-1, 1)
             if 0 <= choice[axis] + step < len(grid)
         ]
-        best = max(around, key=lambda each: at(each).likelihood)
-        if at(best).likelihood <= at(choice).likelihood:
+        best = max(around, key=likelihood)
+        if likelihood(best) <= likelihood(choice):
             break
         choice = best
     return at(choice).smoothed()._replace(choice=choice)
@@ -279,11 +278,10 @@ class _System(NamedTuple):
         """Its Cholesky factor, in the lower banded form of scipy."""
         count, size = self.right.shape
         band = np.zeros((2 * size, count, size))
-        for column in range(size):
-            for row in range(size):
-                if row >= column:
-                    band[row - column, :, column] = self.diagonal[:, row, column]
-                band[size + row - column, :-1, column] = self.below[:, row, column]
+        for column, row in np.ndindex(size, size):
+            if row >= column:
+                band[row - column, :, column] = self.diagonal[:, row, column]
+            band[size + row - column, :-1, column] = self.below[:, row, column]
         return cholesky_banded(band.reshape(2 * size, -1))
 
     def step(self) -> np.ndarray:

@@ -77,11 +77,7 @@ def objects(
     # Those of two wide steps of the evidence are looked at together: they share a ground, and what is read for it.
     size = max(1, round(2 * FAR_S / motion.interval))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
-    moves: list[Clusters] = []
-    stands: list[Clusters] = []
-    for part in recording.map(detector, ranges):
-        moves.append(part[0])
-        stands.append(part[1])
+    moves, stands = map(list, zip(*recording.map(detector, ranges), strict=True))
     stamps = motion.trajectory.ts - origin
     echoes, warnings, assumed = None, list(notes), []
     if points is not None and options.radar:
@@ -114,16 +110,13 @@ def objects(
 
 
 def _empty(usable: np.ndarray, max_objects: int) -> dict[str, np.ndarray]:
-    count = len(usable)
-    vectors = {name: np.full((count, max_objects, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
+    shape = (len(usable), max_objects)
+    sizes = {"centre": (3,), "extent": (3,), "vel": (3,), "vel_sd": (), "yaw": (), "probability": (len(CLASSES),)}
     return {
-        **vectors,
-        "vel_sd": np.full((count, max_objects), np.nan, "f4"),
-        "yaw": np.full((count, max_objects), np.nan, "f4"),
-        "track": np.full((count, max_objects), -1, "i4"),
-        "probability": np.full((count, max_objects, len(CLASSES)), np.nan, "f4"),
-        "measured": np.zeros((count, max_objects), "u1"),
-        "count": np.zeros(count, "u2"),
+        **{name: np.full((*shape, *size), np.nan, "f4") for name, size in sizes.items()},
+        "track": np.full(shape, -1, "i4"),
+        "measured": np.zeros(shape, "u1"),
+        "count": np.zeros(len(usable), "u2"),
         "valid": usable,
     }
 

@@ -19,6 +19,7 @@ STEPS = (
         options=ObjectsOptions,
         inputs={"rng": "_lidar_image/rng"},
         whole={"odometry": ODOMETRY},
+        by_range=("_radar_points/xyz", "_radar_points/doppler"),
         files={
             "metadata": "lidar/lidar.json",
             "config": "config.yaml?",

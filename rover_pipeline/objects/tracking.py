@@ -196,8 +196,7 @@ def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> Iter
         stamps: f8 (sweep,), s.
         coast: longest time without a cluster, s.
     """
-    live: list[Track] = []
-    ended: list[Track] = []
+    live, ended = list[Track](), list[Track]()
     edges = np.searchsorted(clusters.frame, np.arange(len(stamps) + 1))
     for sweep, stamp in enumerate(stamps.tolist()):
         found = clusters.select(slice(edges[sweep], edges[sweep + 1]))

@@ -1,9 +1,7 @@
 """The numbers of `_objects` that were tuned, each with what it guards against.
 
 They were tuned on simulated streets, crowds and rides, and are one choice for all recordings: the figures of
-`docs/sensors/objects.md` hold for these. Numbers without which no figure changed were removed. Numbers in the other
-modules say what they are. Those that say "by hand", such as sizes of classes, properties of sensors, grids of what is
-estimated and the times of sweeps that give evidence, were chosen once and not tuned on these scenes.
+`docs/sensors/objects.md` hold for these. Those that say "by hand", also elsewhere, were not tuned on these scenes.
 """
 
 from __future__ import annotations
@@ -88,8 +86,7 @@ class Tuning(NamedTuple):
     min_line_m: float = 1.0
     #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
     side_sd: float = 0.017
-    #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise, and of one that says
-    #: of which class a body is.
+    #: Minimum speed of a motion that gives a direction or a class, m/s, against headings that follow the noise.
     min_speed: float = 0.5
     #: Standard deviation of a radial velocity of the radar, m/s: limbs and wheels move otherwise than the body.
     radial_sd: float = 0.4

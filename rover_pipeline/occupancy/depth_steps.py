@@ -20,11 +20,11 @@ from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
+from rover_pipeline.lidar.sweeps import Sweep, lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import DepthOptions
-from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, sensor_poses, still_columns
 
 #: Largest standard deviation of a return in the picture, pixels, of which pixels are looked at. Schedule.
 _WIDEST = 2.0
@@ -84,7 +84,7 @@ def depth(
     """
     reader = lidar_reader(metadata, options.lidar.ts_reference)
     mount = find_mount("camera", options.rig, config)
-    camera = _camera(intrinsics, _picture_size(recorded, published), options)
+    lens = _lens(intrinsics, _picture_size(recorded, published), options)
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     errors = mount.errors(State.standing(len(ts)))
     if odometry is not None and recorded_ts is not None:
@@ -94,7 +94,7 @@ def depth(
         cameras = sensor_poses(motion, lidar_ts, pictures + mount.time_offset, mount)
         columns = columns_in(cameras, motion, map(motion.trajectory.index, lidar_ts.tolist()), reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
-    valid = near_sweep(ts + mount.time_offset, lidar_ts, reader.span, options.tolerance)
+    valid = reader.is_near(ts + mount.time_offset, lidar_ts, options.tolerance)
     read_ts = np.nan
     for i, lidar in enumerate(itertools.islice(columns, len(ts))):
         valid[i] &= lidar is not None
@@ -103,14 +103,13 @@ def depth(
         if lidar_ts[i] != read_ts:  # several pictures share a sweep
             sweep = reader.sweep(one_sweep(stored, i))
             read_ts = lidar_ts[i]
-        out[i] = camera.depth(sweep.rng, sweep.xyz, lidar, mount, errors[i])
+        out[i] = depth_image(sweep, lens, lidar, mount, options.min_range, errors[i], options.ambiguity)
     return {"depth": out, "valid": valid}
 
 
 @functools.lru_cache(maxsize=4)
-def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
-    lens = _pixels(read_intrinsics(intrinsics, *size, options.lens).lens, options)
-    return DepthCamera(lens, options.min_range, options.ambiguity)
+def _lens(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> Lens:
+    return _pixels(read_intrinsics(intrinsics, *size, options.lens).lens, options)
 
 
 def _pixels(recorded: Lens, options: DepthOptions) -> Lens:
@@ -130,42 +129,34 @@ def _picture_size(*metas: str | None) -> tuple[int, int]:
     raise ValueError("neither camera/meta.json nor _camera/meta.json gives the shape of video.avi")
 
 
-class DepthCamera:
-    """Projects lidar returns into the pixels of a camera. Can be shared by threads.
+def depth_image(
+    sweep: Sweep,
+    lens: Lens,
+    lidar: Poses,
+    mount: Mount,
+    min_range: float,
+    errors: np.ndarray = _EXACT,
+    ambiguity: float = np.inf,
+) -> np.ndarray:
+    """Depth of the nearest return in each pixel of a camera, u2 (height, width), mm along the axis; 0 = none.
 
     Args:
         lens: of the pixels.
-        min_range: minimum depth of a return, m along the camera's axis.
+        lidar: f8, of the lidar at each column, in the camera's frame at the picture's instant, both front-left-up.
+        mount: the camera's pose in the lidar frame.
+        min_range: minimum depth of a return, m along the camera's axis, also when it was measured: the rig moves along.
+        errors: f8 (6, 6), covariance of a displacement and a rotation vector of the camera, in its frame; 0 = none.
         ambiguity: share by which depths of returns that a pixel may see differ where it has no depth.
     """
-
-    def __init__(self, lens: Lens, min_range: float, ambiguity: float = np.inf) -> None:
-        self.lens = lens
-        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2])
-        self._min_depth, self._ambiguity = min_range, ambiguity
-
-    def depth(
-        self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, mount: Mount, errors: np.ndarray = _EXACT
-    ) -> np.ndarray:
-        """Depth of the nearest return in each pixel, u2 (height, width), mm along the axis; 0 = none.
-
-        Args:
-            rng: u2 (beam, column), mm, columns in time order; 0 = no return.
-            xyz: f4 (beam, column, 3), the returns in the lidar frame at the instant of their column, m.
-            lidar: f8, of the lidar at each column, in the frame that the camera has at the picture's instant, both
-                front-left-up.
-            mount: the camera's pose in the lidar frame. Returns that were measured at less than the minimum depth are
-                left out: the rig itself moves along.
-            errors: f8 (6, 6), covariance of a displacement and a rotation vector of the camera, in its frame; 0 = none.
-        """
-        out = np.zeros((self.lens.height, self.lens.width), "u2")
-        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
-        front = np.append(mount.rotation[:, 0], matmul(-mount.rotation[:, 0], mount.translation))
-        bounds = np.zeros((2, *out.shape) if errors.any() else (0, 0, 0))
-        _project(rng, xyz, poses, front, self._lens, self.lens.is_fisheye, self._min_depth, errors, out, bounds)
-        if len(bounds):
-            out[bounds[1] > bounds[0] * (1 + self._ambiguity)] = 0
-        return out
+    out = np.zeros((lens.height, lens.width), "u2")
+    poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
+    front = np.append(mount.rotation[:, 0], matmul(-mount.rotation[:, 0], mount.translation))
+    bounds = np.zeros((2, *out.shape) if errors.any() else (0, 0, 0))
+    numbers = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2])
+    _project(sweep.rng, sweep.xyz, poses, front, numbers, lens.is_fisheye, min_range, errors, out, bounds)
+    if len(bounds):
+        out[bounds[1] > bounds[0] * (1 + ambiguity)] = 0
+    return out
 
 
 @compiled

@@ -1,23 +1,25 @@
 """Polar occupancy: which cells of azimuth, elevation and range hold a lidar return.
 
-The bin of an angle is found without inverse trigonometric functions: a quotient that grows with the angle stands for
-it.
+The bin of an angle is found without inverse trigonometric functions: by a quotient that grows with the angle.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.numerics.compiled import compiled
 
 
-class PolarGrid(NamedTuple):
-    """The cells.
+@dataclass(frozen=True)
+class PolarGrid:
+    """The cells. Can be shared by threads.
 
     Attributes:
         azimuth, elevation: f8 (bin + 1,), edges of the bins, radians, positive to the right and upward.
@@ -39,34 +41,32 @@ class PolarGrid(NamedTuple):
         """(elevation, azimuth, range)"""
         return len(self.elevation) - 1, len(self.azimuth) - 1, self.bins
 
+    @cached_property
+    def _quotients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the edges of azimuths, -2 to 2 for -pi to pi, and of elevations, -1 to 1 for -pi/2 to pi/2."""
+        x, right = np.cos(self.azimuth), np.sin(self.azimuth)
+        azimuth = np.copysign(1 - x / (np.abs(x) + np.abs(right)), self.azimuth)
+        horizontal, up = np.abs(np.cos(self.elevation)), np.sin(self.elevation)
+        return azimuth, up / (horizontal + np.abs(up))
+
+    def occupied(self, sweep: Sweep, lidar: Poses, origin: np.ndarray) -> np.ndarray:
+        """Occupied cells of a sweep, u1 (elevation, azimuth, range).
+
+        Args:
+            lidar: f8, of the lidar at each column, in the frame of the grid.
+            origin: f8 (3,), where the origin of the grid is mounted, in the lidar frame, m. Returns that were measured
+                nearer to it than `min_range` are left out: the rig itself moves along.
+        """
+        out = np.zeros(self.shape, "u1")
+        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
+        limits = np.array([self.resolution, self.min_range, *self.z])
+        _fill(sweep.rng, sweep.xyz, poses, origin, limits, *self._quotients, out)
+        return out
+
 
 def edges(limits: tuple[float, float], bins: int) -> np.ndarray:
     """Edges of bins of equal angles between limits in degrees, f8 (bin + 1,), radians."""
     return np.radians(np.linspace(*limits, bins + 1))
-
-
-class PolarOccupancy:
-    """Finds the occupied cells of a grid. Can be shared by threads."""
-
-    def __init__(self, grid: PolarGrid) -> None:
-        self.grid = grid
-        self._azimuth, self._elevation = _azimuth_quotient(grid.azimuth), _elevation_quotient(grid.elevation)
-        self._limits = np.array([grid.resolution, grid.min_range, *grid.z])
-
-    def cells(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, origin: np.ndarray) -> np.ndarray:
-        """Occupied cells of a sweep, u1 (elevation, azimuth, range).
-
-        Args:
-            rng: u2 (beam, column), mm; 0 = no return.
-            xyz: f4 (beam, column, 3), the returns in the lidar frame at the instant of their column, m.
-            lidar: f8, of the lidar at each column, in the frame of the grid.
-            origin: f8 (3,), where the origin of the grid is mounted, in the lidar frame, m. Returns that were measured
-                nearer to it than the grid's `min_range` are left out: the rig itself moves along.
-        """
-        out = np.zeros(self.grid.shape, "u1")
-        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
-        _fill(rng, xyz, poses, origin, self._limits, self._azimuth, self._elevation, out)
-        return out
 
 
 def share_kept(cells: np.ndarray, grid: PolarGrid, errors: np.ndarray) -> float:
@@ -102,18 +102,6 @@ def share_kept(cells: np.ndarray, grid: PolarGrid, errors: np.ndarray) -> float:
 
 def _middle(limits: np.ndarray) -> np.ndarray:
     return np.asarray((limits[:-1] + limits[1:]) / 2)
-
-
-def _azimuth_quotient(angle: np.ndarray) -> np.ndarray:
-    """The quotient of an azimuth between -pi and pi, positive to the right; f8 between -2 and 2."""
-    x, right = np.cos(angle), np.sin(angle)
-    return np.asarray(np.copysign(1 - x / (np.abs(x) + np.abs(right)), angle))
-
-
-def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
-    """The quotient of an elevation between -pi/2 and pi/2; f8 between -1 and 1."""
-    horizontal, up = np.abs(np.cos(angle)), np.sin(angle)
-    return np.asarray(up / (horizontal + np.abs(up)))
 
 
 @compiled

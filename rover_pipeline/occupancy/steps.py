@@ -22,8 +22,8 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
-from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges, share_kept
-from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, near_sweep, sensor_poses, still_columns
+from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
+from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, sensor_poses, still_columns
 from rover_pipeline.radar.axes import AXES, range_axis
 from rover_pipeline.radar.timing import frame_duration
 
@@ -69,13 +69,13 @@ def occupancy(
         tilt is needed and not known, or no sweep is within the tolerance, no cell is occupied and `valid` is 0. It is 0
         too where the covariance of the mount that `rig` states leaves open what half of the cells or more hold.
     """
-    mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
+    mount, polar = _origin(options, config), _grid(options, flat, sidecar, radar)
     reader, frames = lidar_reader(metadata, options.lidar.ts_reference), len(lidar_ts)
     instants, near, errors = None, np.ones(frames, bool), mount.errors(State.standing(frames))
     if ts is not None and radar_ts is not None:
         middle = frame_duration(radar_ts, config, sidecar, radar).middle
         late = find_mount("radar", options.rig, config).time_offset
-        near = near_sweep(ts + middle + late, lidar_ts, reader.span, options.tolerance)
+        near = reader.is_near(ts + middle + late, lidar_ts, options.tolerance)
         instants = corrected("radar", ts, radar_ts, options.times) + middle + late
     beside: list[Iterator[np.ndarray | int]] = []
     columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
@@ -98,15 +98,14 @@ def occupancy(
             if name in known:
                 place = mount_of_entry(entry, name)
                 beside.append(_cells_beside(known[name], place, motion, grids, when, polar, mount, options))
-    cells, valid = np.zeros((frames, *polar.grid.shape), "u1"), np.zeros(frames, bool)
+    cells, valid = np.zeros((frames, *polar.shape), "u1"), np.zeros(frames, bool)
     for i, (lidar, *further) in enumerate(zip(itertools.islice(columns, frames), *beside, strict=True)):
         valid[i] = near[i] and lidar is not None and np.isfinite(lidar.rot[0]).all()
         if valid[i] and lidar is not None:
-            sweep = reader.sweep(one_sweep(stored, i))
-            cells[i] = polar.cells(sweep.rng, sweep.xyz, lidar, mount.translation)
+            cells[i] = polar.occupied(reader.sweep(one_sweep(stored, i)), lidar, mount.translation)
             for each in further:
                 cells[i] |= each
-            valid[i] = share_kept(cells[i], polar.grid, errors[i]) > _KEPT
+            valid[i] = share_kept(cells[i], polar, errors[i]) > _KEPT
     return {"occupancy": cells[:, 0] if flat else cells, "valid": valid}
 
 
@@ -116,7 +115,7 @@ def _cells_beside(
     motion: SweepMotion,
     grids: Poses,
     when: np.ndarray,
-    polar: PolarOccupancy,
+    polar: PolarGrid,
     origin: Mount,
     options: OccupancyOptions,
 ) -> Iterator[np.ndarray | int]:
@@ -129,7 +128,7 @@ def _cells_beside(
     """
     reader, numbers = lidar_reader(other["metadata"], options.lidar.ts_reference), other["sample"]
     beside = reader.motion_beside(motion.trajectory, place, other["ts"], options.times)
-    usable = near_sweep(when, beside.trajectory.ts[numbers] + place.time_offset, reader.span, options.tolerance)
+    usable = reader.is_near(when, beside.trajectory.ts[numbers] + place.time_offset, options.tolerance)
     usable &= (other["valid"] != 0) & beside.trajectory.valid[numbers]
     sweeps = [number if known else None for number, known in zip(numbers.tolist(), usable, strict=True)]
     for i, columns in enumerate(columns_in(grids, beside, sweeps, reader.columns)):
@@ -137,7 +136,7 @@ def _cells_beside(
             yield 0
             continue
         sweep = reader.sweep(one_sweep({name: other.get(name) for name in ("rng", "xyz", "count", "time")}, i))
-        yield polar.cells(sweep.rng, sweep.xyz, columns, origin.seen_from(place).translation)
+        yield polar.occupied(sweep, columns, origin.seen_from(place).translation)
 
 
 def inspect_cells(
@@ -176,10 +175,6 @@ def _origin(options: OccupancyOptions, config: str | None) -> Mount:
 
 
 @functools.lru_cache(maxsize=8)
-def _occupancy(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> PolarOccupancy:
-    return PolarOccupancy(_grid(options, flat, sidecar, radar))
-
-
 def _grid(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> PolarGrid:
     resolution, bins = (0.1, 256) if sidecar is None else range_axis(sidecar, radar)
     elevation, count = ((-90.0, 90.0), 1) if flat else (options.elevation, options.elevation_bins)

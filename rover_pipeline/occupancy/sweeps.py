@@ -58,15 +58,3 @@ def still_columns(rotation: np.ndarray, mount: Mount, count: int) -> Poses:
         mount: of the sensor whose position is the origin of the frame.
     """
     return Poses(np.tile(rotation, (count, 1, 1)), np.tile(matmul(-rotation, mount.translation), (count, 1)))
-
-
-def near_sweep(ts: np.ndarray, stamps: np.ndarray, span: tuple[float, float], tolerance: float) -> np.ndarray:
-    """Whether instants are near the middle of a sweep, bool (frame,).
-
-    Args:
-        ts: f8 (frame,), s; stamps: f8 (frame,), recorded times of the sweeps, s.
-        span: time from a time stamp to the first column, and the length of a sweep, s.
-        tolerance: s.
-    """
-    begin, period = span
-    return np.asarray(np.abs(stamps + begin + period / 2 - ts) <= tolerance)

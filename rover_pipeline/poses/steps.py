@@ -36,8 +36,7 @@ def poses(
 ) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """States of a sensor of the rig at its own times, from the lidar's trajectory, or the radar's.
 
-    A frame of the radar is measured while its chirps last. Its pose is that in their middle, to which its spectra and
-    points belong.
+    A frame of the radar is measured while its chirps last. Its pose is that in their middle, as of its spectra.
 
     Args:
         odometry: the channels of `_odom`, or those of `_radar_odom` where the options say so.

@@ -26,8 +26,7 @@ from rover_pipeline.workflow.recordings import RecordingJobs
 # Which jobs of a run failed, as Snakemake's log says, and what of that log is not shown.
 #
 # A step shows its progress, and says in one line what it made or what is wrong. Snakemake would print a dozen lines
-# about each job around that, and of one that failed the whole command, with all options as JSON. Its own log file,
-# `.snakemake/log`, has it all.
+# about each job, and of one that failed the whole command, with all options as JSON. Its own log has it all.
 
 #: Name that Snakemake gives to the handler that writes to the terminal.
 _TERMINAL = "DefaultStreamHandler"
@@ -224,8 +223,7 @@ def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path
     """The outputs that were not made. A job that was killed reported nothing: what is known of it is kept.
 
     Args:
-        markers: file of each job that makes all of a recording, which is not empty where it failed -> the directory of
-            its results.
+        markers: file of each job that makes all of a recording, not empty where it failed -> directory of its results.
     """
     reported = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
     rows = [Row(str(trace), each.output, each.reason) for trace, each in reported]

@@ -214,13 +214,11 @@ class Flow(Worlds):
         """Stamps of what was asked for: every wanted virtual sensor of every trace.
 
         Args:
-            begins: whether this is the process that was started by the user, in which stamps are compared with what
-                they vouch for, and not one of its jobs.
+            begins: whether the user started this process, in which stamps are compared with what they vouch for.
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
-            InTheWayError: something that this program did not make stands where a result belongs, or nothing can be
-            written there.
+            InTheWayError: a result cannot be written, or something that this program did not make stands there.
         """
         known: list[str] = []
         for each in (Flow.step_of, Flow.has, Needs.lacking, Needs.made_from, Needs.sensors, Needs._unfit):
@@ -299,8 +297,7 @@ class Flow(Worlds):
                 self.remember(results)
 
     def _require_read(self) -> None:
-        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules. And for
-        `instances` of a sensor that no recording has."""
+        """Raise ConfigError for a section of `extra` that no rule reads, or `instances` of a sensor that is nowhere."""
         sensors = {name for results in self.traces for name in self.rig(results).types} if self.config.instances else ()
         for name in self.config.instances:
             if name not in sensors:

@@ -24,8 +24,7 @@ _LOOK_S = 0.05
 def run_group(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
     """Run a command in a folder, in a group of processes of its own. Returns its exit status.
 
-    A signal that would end this process interrupts the group instead, as Ctrl-C does, and this returns when all of
-    its processes have ended.
+    A signal that would end this process interrupts the group, as Ctrl-C does, and this returns when all have ended.
 
     Raises:
         KeyboardInterrupt: there was such a signal.

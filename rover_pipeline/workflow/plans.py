@@ -33,8 +33,7 @@ from rover_pipeline.workflow.stamps import made_by
 
 # What the outputs of a recording cost: time of a processor, memory, and bytes. Computed from the sizes of its files.
 #
-# The rates of the table of steps are estimates: a cluster's jobs ask for several times as much, and more when they are
-# retried.
+# The rates of the table of steps are estimates: a cluster's jobs ask for several times as much, and more in a retry.
 
 #: A time stamp, s. Layout.
 _TIME = struct.Struct("<d")
@@ -121,8 +120,7 @@ def _size(folder: Path) -> int:
 
 #: Folder of the plans of a run, in the working directory.
 RUNS = Path(".snakemake", "plans")
-#: A recording is short where all that has to be made of it takes less than this, s of one processor: as long as a few
-#: processes take to start. Schedule.
+#: A recording is short where all that has to be made takes less than this, s: as starts of a few processes. Schedule.
 _SHORT_S = 5.0
 #: Steps that need more memory than this, MB, have a process of their own. Schedule.
 _MAX_MB = 1000

@@ -31,8 +31,7 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
     """Make all outputs of a recording. Returns the exit status.
 
     What cannot succeed with this recording is no failure of the job, which would only be tried again: it is kept beside
-    the results, and the run ends with it. A job that was killed, or that the system failed, ends with an error and is
-    retried.
+    the results, and the run ends with it. A job that was killed, or that the system failed, is an error and is retried.
 
     Args:
         run: folder of the run, which has its options and the sources of the recordings.

@@ -1,9 +1,8 @@
 """One job for each recording: what is planned where there are many recordings, or where each job is a Slurm job.
 
 Snakemake takes more than a millisecond to plan a job, and a recording has a dozen of steps. So the run of the user
-plans one job for each recording that has something to be made, and that job runs Snakemake once more, on its recording
-alone, with the same rules, options and working directory. Which steps are made is decided by the same stamps, so a run
-of either kind continues what one of the other kind began.
+plans one job for each recording that has something to be made, which runs Snakemake once more, on its recording alone,
+with the same rules, options, stamps and working directory: a run of either kind continues one of the other kind.
 """
 
 from __future__ import annotations

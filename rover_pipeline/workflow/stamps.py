@@ -1,9 +1,9 @@
 """Stamps, by which Snakemake knows results.
 
-The stamp `_name/.options-DIGEST`, an empty file, is the only output of a rule. Snakemake removes the outputs of a job
-before it starts the job; so it removes a stamp, and the older result stays until a new one is whole. The name of a
-stamp depends on the options. It vouches for what `provenance.json` says: the step, its version, the inputs and the
-files. A stamp that is no longer true is removed when a run begins, whatever the times of the files are.
+The stamp `_name/.options-DIGEST`, an empty file, is the only output of a rule: Snakemake removes the outputs of a job
+before it starts the job, and the older result stays until a new one is whole. A stamp vouches for the options and for
+what `provenance.json` says: the step, its version, the inputs and the files. One that is no longer true is removed when
+a run begins, whatever the times of the files are.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ from rover_pipeline.workflow.stamps import STAMP
 
 # Which options a run takes from a recording, and which it leaves there for the next one.
 #
-# What the user gives comes before what the recording remembers, option by option. What a recording says is data: strict
-# models validate it, and whatever names a file, an address or code is neither remembered nor taken: a folder that was
-# downloaded makes nobody open files or run programs. Options are kept by their names with dots: `odometry.world`.
+# What the user gives comes before what the recording remembers, option by option. What a recording says is validated,
+# and what names a file, an address or code is neither remembered nor taken: a folder that was downloaded makes nobody
+# open files or run programs. Options are kept by their names with dots: `odometry.world`.
 
 #: Sections and options that change no bytes of our results, or can name files, addresses or code. `extra` is for rules
 #: that a user names in each run; a calibration is remembered by its content.
@@ -143,8 +143,7 @@ class Worlds:
         self._before: dict[Path, dict[str, Any]] = {}
 
     def recall(self, traces: dict[Path, Path], refused: list[str]) -> None:
-        """Take what recordings remember. One whose memory cannot be used is removed from `traces` and added to
-        `refused`.
+        """Take what recordings remember. One whose memory cannot be used goes from `traces` to `refused`.
 
         Raises:
             RoverError: it is the only recording.
@@ -240,8 +239,7 @@ class Worlds:
         return self.steps[step.sensor]
 
     def options_of_step(self, step: Step, product: str) -> dict[str, Any]:
-        """Options of a step for one of its virtual sensors; of those of the sections around its own, the ones that its
-        model has."""
+        """Options of a step for one of its virtual sensors. Of sections around its own: those that its model has."""
         config = self.config_of(sensor_of(step, product), type_of(step.sensor))
         known = set(step.options.model_fields if step.options else ())
         known |= set(config.section(step.sections[0])) if step.sections else set()

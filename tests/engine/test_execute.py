@@ -132,6 +132,12 @@ def test_type_and_shape_of_a_channel_are_those_of_the_result(trace: Path) -> Non
     assert "power" not in Sensor(trace / "_toy").specs and not (trace / "_toy" / "power").exists()
 
 
+def test_a_step_reads_ranges_of_a_channel_that_is_too_large_to_be_given_in_full(trace: Path) -> None:
+    run("change", trace, frames_a_chunk=2, threads=2)
+    first = iq(trace)[:, 0, 0, 0, 0].astype("f4")
+    assert (read(trace, "change") == first - first[0]).all()
+
+
 @pytest.mark.parametrize(("frames_a_chunk", "threads"), [(1, 1), (2, 3), (4, 1), (1000, 2)])
 def test_neighbours_of_a_block_make_it_equal_to_the_whole(frames_a_chunk: int, threads: int, trace: Path) -> None:
     run("smooth", trace, frames_a_chunk=frames_a_chunk, threads=threads)

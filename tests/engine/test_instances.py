@@ -13,7 +13,16 @@ import pytest
 import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.instances import OF_ALL, as_types, damage_of, instances, roles_of, type_of, with_names
+from rover_pipeline.engine.instances import (
+    OF_ALL,
+    as_types,
+    damage_of,
+    for_sensors,
+    instances,
+    roles_of,
+    type_of,
+    with_names,
+)
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
@@ -158,6 +167,11 @@ def test_every_step_that_is_made_for_each_sensor_of_a_type_reads_this_sensor() -
         roles = roles_of(TABLE[name], product, rig)
         assert rig.declared(product) == name
         assert {roles[type] for type in ("radar", "lidar", "camera", "imu")} == {"a", "b", "c", "d"}
+
+
+def test_a_channel_of_which_ranges_are_read_is_that_of_the_sensor_of_the_recording(tmp_path: Path) -> None:
+    step = for_sensors(find_step("_objects"), {"radar": "front"}, Rig(tmp_path, {"front": "radar"}))
+    assert step.by_range == ("_front_points/xyz", "_front_points/doppler")
 
 
 def test_several_radars_and_an_imu_give_one_trajectory_and_the_poses_of_all_where_there_is_no_lidar(

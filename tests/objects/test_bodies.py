@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.objects.bodies import Body, moving_body
+from rover_pipeline.kinematics.mount import IDENTITY
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.objects.bodies import Body, Echoes, moving_body
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.merging import merged_tracks
 from tests.objects.synthetic import PERIOD, STEP, Way, bend, seen, velocities
@@ -86,6 +89,28 @@ def test_clusters_of_something_else_at_the_end_of_a_track_are_left_out() -> None
     )
     body = of(Clusters.joined([clusters.select(slice(0, -2)), other]))
     assert errors(body, way).max() < 0.3
+
+
+def test_echoes_are_those_of_all_frames_however_many_are_read_at_once() -> None:
+    rng, count = np.random.default_rng(4), 1100
+    instants = 0.05 * np.arange(count) + rng.uniform(0, 0.08, count)  # some frames are measured before earlier ones
+    channels = {
+        "xyz": rng.normal(size=(count, 3, 3)).astype("f4"),
+        "doppler": rng.normal(size=(count, 3)).astype("f4"),
+        "count": rng.integers(0, 4, count).astype("u2"),
+        "valid": rng.integers(0, 2, count).astype("u1"),
+    }
+    ts = np.array([0.0, 30.0, 60.0])
+    still = Trajectory(ts, State.standing(3), np.ones(3))
+    found = Echoes.of(channels, instants, still, IDENTITY, 5.0, 0.0)
+    listed = (np.arange(3) < channels["count"][:, None]) & (channels["valid"][:, None] != 0)
+    frame, row = np.nonzero(listed)
+    order = np.argsort(instants[frame], kind="stable")
+    xyz, doppler = (channels[name][frame, row][order].astype("f8") for name in ("xyz", "doppler"))
+    np.testing.assert_array_equal(found.time, instants[frame][order])
+    np.testing.assert_array_equal(found.place, xyz[:, :2])
+    np.testing.assert_array_equal(found.speed, doppler)
+    np.testing.assert_array_equal(found.distance, np.linalg.norm(xyz, axis=1))
 
 
 def _merged(tracks: list[Clusters]) -> list[Body]:

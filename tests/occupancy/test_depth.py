@@ -11,7 +11,8 @@ from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import changed
 from rover_pipeline.kinematics.state import Poses, State
-from rover_pipeline.occupancy.depth_steps import DepthCamera
+from rover_pipeline.lidar.sweeps import Sweep
+from rover_pipeline.occupancy.depth_steps import depth_image
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
 STRAIGHT = BENT.undistorted()
@@ -49,7 +50,7 @@ def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Len
         np.linspace(0, 1, columns)
     ).as_matrix()
     shifts = np.linspace([0.1, 0.0, -0.2], [0.2, 0.1, -0.25], columns)
-    found = DepthCamera(lens, 0.3).depth(ranges, points, Poses(rotations, shifts), AT_LIDAR)
+    found = depth_image(Sweep(points, ranges), lens, Poses(rotations, shifts), AT_LIDAR, 0.3)
     expected = np.zeros((48, 64), "u2")
     for column in range(columns):
         in_camera = points[:, column].astype("f8") @ rotations[column].T + shifts[column]
@@ -68,9 +69,9 @@ def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Len
 
 
 def test_a_return_that_is_farther_than_the_channel_holds_has_no_depth() -> None:
-    camera, ranges = DepthCamera(STRAIGHT, 0.3), np.full((1, 1), 1000, "u2")
+    ranges = np.full((1, 1), 1000, "u2")
     found = [
-        camera.depth(ranges, np.array([[[metres, 0, 0]]], "f4"), still(1), AT_LIDAR).max()
+        depth_image(Sweep(np.array([[[metres, 0, 0]]], "f4"), ranges), STRAIGHT, still(1), AT_LIDAR, 0.3).max()
         for metres in (60.0, 65.534, 65.536, 120.0)
     ]
     assert found == [60000, 65534, 0, 0]
@@ -86,7 +87,7 @@ def test_returns_at_the_rim_of_a_fisheye_are_where_opencv_puts_them_and_those_be
     # The picture is wide enough for 85 degrees, were it not for the polynomial, which turns at 70.4.
     assert ((pixels[:8, 0] > -0.5) & (pixels[:8, 0] < 95.5)).all()
     ranges = np.full((10, 1), 5000, "u2")
-    found = DepthCamera(lens, 0.3).depth(ranges, points[:, None].astype("f4"), still(1), AT_LIDAR)
+    found = depth_image(Sweep(points[:, None].astype("f4"), ranges), lens, still(1), AT_LIDAR, 0.3)
     expected = np.zeros((3, 96), "u2")
     expected[1, np.rint(pixels[:6, 0]).astype(int)] = np.rint(5000 * np.cos(angle[:6]))
     np.testing.assert_allclose(found.astype(int), expected, atol=1)
@@ -100,16 +101,16 @@ def test_points_that_a_distortion_folds_back_into_the_picture_are_left_out() -> 
     ranges = np.full((2, 1), 2000, "u2")
     across = 31.5 - 20.0 * (2.2 - 0.2 * 2.2**3)
     assert -0.5 < across < 63.5
-    assert (DepthCamera(lens, 0.3).depth(ranges, points, still(1), AT_LIDAR) > 0).sum() == 1
+    assert (depth_image(Sweep(points, ranges), lens, still(1), AT_LIDAR, 0.3) > 0).sum() == 1
 
 
 def test_returns_of_the_rig_itself_do_not_become_obstacles_when_the_rig_moves() -> None:
     # The handlebar is 0.25 m ahead whenever it is measured. A wall is 2 m ahead, and the rig comes 0.5 m nearer.
-    camera, ranges = DepthCamera(STRAIGHT, 0.3), np.array([[250, 2000]], "u2")
+    ranges = np.array([[250, 2000]], "u2")
     points = np.array([[[0.25, 0.0, 0.0], [2.0, 0.1, 0.0]]], "f4")
     for moved in (0.5, -0.5):
         poses = Poses(np.tile(np.eye(3), (2, 1, 1)), np.tile([moved, 0.0, 0.0], (2, 1)))
-        found = camera.depth(ranges, points, poses, AT_LIDAR)
+        found = depth_image(Sweep(points, ranges), STRAIGHT, poses, AT_LIDAR, 0.3)
         assert found[found > 0].tolist() == [2000 + 1000 * moved]
 
 
@@ -131,7 +132,6 @@ def test_pixels_that_the_error_of_the_mount_leaves_open_have_no_depth() -> None:
     sigma = np.array([0.003, 0.003, 0.008, 0.01, 0.02, 0.01, 0.0])
     declared = Mount(np.array([0.1, 0.2, -0.1]), np.eye(3), covariance=np.diag(sigma**2))
     errors = declared.errors(State.standing(1))[0]
-    camera = DepthCamera(STRAIGHT, 0.3, 0.1)
     wrong: dict[bool, list[float]] = {True: [], False: []}
 
     def seen(mount: Mount, errors: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ def test_pixels_that_the_error_of_the_mount_leaves_open_have_no_depth() -> None:
             np.tile(mount.rotation.T, (ranges.shape[1], 1, 1)),
             np.tile(-mount.rotation.T @ mount.translation, (ranges.shape[1], 1)),
         )
-        return camera.depth(ranges, points, lidar, mount, errors).astype("f8")
+        return depth_image(Sweep(points, ranges), STRAIGHT, lidar, mount, 0.3, errors, 0.1).astype("f8")
 
     plain, certain = seen(declared, 0 * errors), seen(declared, errors)
     assert (certain[certain > 0] == plain[certain > 0]).all()
@@ -156,4 +156,5 @@ def test_pixels_that_the_error_of_the_mount_leaves_open_have_no_depth() -> None:
 def test_a_pixel_that_a_mount_of_five_degrees_leaves_open_everywhere_has_no_depth() -> None:
     ranges, points = posts(np.random.default_rng(0))
     errors = np.diag([0.0, 0, 0, 0, 0, np.radians(10.0) ** 2])
-    assert not DepthCamera(STRAIGHT, 0.3, 0.1).depth(ranges, points, still(ranges.shape[1]), AT_LIDAR, errors).any()
+    sweep, lidar = Sweep(points, ranges), still(ranges.shape[1])
+    assert not depth_image(sweep, STRAIGHT, lidar, AT_LIDAR, 0.3, errors, 0.1).any()

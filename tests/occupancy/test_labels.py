@@ -12,8 +12,9 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
+from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.occupancy.options import OccupancyOptions
-from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
+from rover_pipeline.occupancy.polar import PolarGrid, edges
 from rover_pipeline.occupancy.steps import occupancy
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
@@ -157,7 +158,7 @@ def test_returns_of_the_rig_itself_do_not_become_cells_when_the_rig_moves() -> N
     ranges, points = np.array([[250, 2000]], "u2"), np.array([[[0.25, 0.0, 0.0], [2.0, 0.1, 0.0]]], "f4")
     for moved in (0.5, -0.5):
         poses = Poses(np.tile(np.eye(3), (2, 1, 1)), np.tile([moved, 0.0, 0.0], (2, 1)))
-        found = PolarOccupancy(grid).cells(ranges, points, poses, np.zeros(3))
+        found = grid.occupied(Sweep(points, ranges), poses, np.zeros(3))
         assert np.argwhere(found.any(axis=(0, 1))).ravel().tolist() == [8 + 4 * moved]
 
 

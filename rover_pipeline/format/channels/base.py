@@ -87,6 +87,10 @@ class Channel(ABC):
             note_place()
         return out
 
+    def __getitem__(self, part: slice) -> np.ndarray:
+        """The samples of a slice, as of an array. Raises as `read`."""
+        return self.read(*part.indices(len(self))[:2])
+
     def sample(self, number: int) -> np.ndarray:
         """One sample, (*shape). Raises as `read`."""
         return self.read(number, number + 1)[0]
