@@ -32,11 +32,11 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        tilted: 1: noise of points has tilted the planes, which therefore pull points along them to where the points are
-            that drew them. This pull is taken away from the equations (errors in variables; W. A. Fuller, "Measurement
-            Error Models", 1987); 0: it is not.
+        tilted: 1: noise of points has tilted the planes, which therefore pull points along them towards those that drew
+            them. This pull is taken away from right sides and from the squares of distances; 0: it is not.
         beam: standard deviation of the direction of a beam, rad, which tilts planes as well. What tilted planes seem to
-            say about a motion along them is taken away from the matrices; 0: it is not.
+            say about a motion along them is taken away from the matrices (both: errors in variables; W. A. Fuller,
+            "Measurement Error Models", 1987); 0: it is not.
         spacing: of neighbouring beams, rad, which says how many have drawn a plane.
     """
 

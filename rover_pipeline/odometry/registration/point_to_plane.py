@@ -24,6 +24,7 @@ from rover_pipeline.odometry.surfel_voxels import (
     EXTENT,
     FACING,
     IS_PLANE,
+    LONG,
     PLANE,
     RISE,
     THICKNESS,
@@ -42,7 +43,7 @@ class Matches(NamedTuple):
         values: f8 (I, 7), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; the
             distance relative to its deviation, positive behind the plane; and x, y, z in the world of the offset along
             the plane from its mean point, m.
-        planes: f8 (P, 13), those planes, see `surfel_voxels.PLANE`.
+        planes: f8 (P, 16), those planes, see `surfel_voxels.PLANE`.
         sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
             these, and number of the part of a surface that it is of.
         parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
@@ -320,8 +321,10 @@ def matched_equations(
         tx, ty, tz = values[i, 4], values[i, 5], values[i, 6]
         # Variance of the plane's direction, of whose points those of one sweep err alike; see `pose_equations`.
         tilt = tilted * planes[plane, DIRECTION] * (1 + common[0] * (stride * sums[plane, 0] - 1))
+        lx, ly, lz = planes[plane, LONG], planes[plane, LONG + 1], planes[plane, LONG + 2]
+        long = lx * tx + ly * ty + lz * tz
         squared = distance * distance
-        squared = squared - tilt * (tx * tx + ty * ty + tz * tz) if squared < gate * gate else gate * gate
+        squared = squared - tilt * (tx * tx + ty * ty + tz * tz - long * long) if squared < gate * gate else gate * gate
         cut_off += squared
         balanced += squared / parts[int(sums[plane, 3]), 0]
         relative = min(distance * distance / variance, _CUT_OFF)
@@ -334,6 +337,7 @@ def matched_equations(
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         weight = _weight_of(matches, i, scale, stride, common)
         _add_row(weight, j, matrix, c)
+        tx, ty, tz = tx - long * lx, ty - long * ly, tz - long * lz
         ex, ey, ez = distance * nx - tilt * tx, distance * ny - tilt * ty, distance * nz - tilt * tz
         eu, ev, ew = _into_lidar(rot[c], ex, ey, ez)
         error = ex, ey, ez, y * ew - z * ev, z * eu - x * ew, x * ev - y * eu
