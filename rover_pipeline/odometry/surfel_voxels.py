@@ -21,8 +21,10 @@ COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
 #: normal; how far it moves along the normal if all beams are raised, m/rad; the variance of its direction if its points
-#: are independent, rad2; and the range of the sines of the elevations of the beams that drew it. Layout.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, ELEVATIONS, PLANE = 3, 6, 7, 8, 9, 10, 11, 12, 13
+#: are independent, about its longer side, rad2; the range of the sines of the elevations of the beams that drew it; and
+#: x, y, z of a vector along its longer side, by whose square times the scalar product with another one this variance is
+#: smaller there. Layout.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, ELEVATIONS, LONG, PLANE = 3, *range(6, 14), 16
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels. Tuned: by hand.
 _OFFSET = 0.371
@@ -46,7 +48,7 @@ class VoxelArrays(NamedTuple):
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
         sums: f8 (row, 19).
-        planes: f8 (row, 13).
+        planes: f8 (row, 16).
     """
 
     slots: np.ndarray
@@ -251,6 +253,19 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[3], plane[4], plane[5] = x1, y1, z1
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
     plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n
+    # The product of the covariance less each of its two smaller eigenvalues has only the direction of the third one.
+    other = middle - smallest
+    la, ld, lf = a * a + b * b + c * c - other * a, b * b + d * d + e * e - other * d, c * c + e * e + f * f - other * f
+    lb, lc = a * b + b * d + c * e - other * b, a * c + b * e + c * f - other * c
+    le = b * c + d * e + e * f - other * e
+    if la >= ld and la >= lf:
+        lx, ly, lz = la, lb, lc
+    elif ld >= lf:
+        lx, ly, lz = lb, ld, le
+    else:
+        lx, ly, lz = lc, le, lf
+    scale = math.sqrt((1 - middle / largest) / max(lx * lx + ly * ly + lz * lz, 1e-300))
+    plane[LONG], plane[LONG + 1], plane[LONG + 2] = scale * lx, scale * ly, scale * lz
     plane[DIRECTION] = max(smallest, 0.0) / (n * middle)
     plane[ELEVATIONS] = math.sqrt(12 * spread)  # of an even distribution
     plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n

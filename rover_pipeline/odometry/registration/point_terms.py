@@ -32,9 +32,11 @@ class PointWeights(NamedTuple):
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        beam: standard deviation of the direction of a beam, rad. Beside the independent errors of points it makes the
-            directions of planes wrong. What these seem to say about a motion along them is taken away from the matrices
-            (errors in variables; W. A. Fuller, "Measurement Error Models", 1987); 0: it is not.
+        tilted: 1: noise of points has tilted the planes, which therefore pull points along them towards those that drew
+            them. This pull is taken away from right sides and from the squares of distances; 0: it is not.
+        beam: standard deviation of the direction of a beam, rad, which tilts planes as well. What tilted planes seem to
+            say about a motion along them is taken away from the matrices (both: errors in variables; W. A. Fuller,
+            "Measurement Error Models", 1987); 0: it is not.
         spacing: of neighbouring beams, rad, which says how many have drawn a plane.
     """
 
@@ -46,6 +48,7 @@ class PointWeights(NamedTuple):
     extent: float
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
+    tilted: float = 0.0
     beam: float = 0.0
     spacing: float = 1.0
 
@@ -81,7 +84,7 @@ class PointErrors(NamedTuple):
         It is no smaller than the rounding of points.
         """
         noise = max(min(options.range_noise, self.noise), float(np.spacing(np.float32(options.max_range))))
-        return PointWeights(GATE, noise, SCALE, 1, THICK, 0.0, depth, self.common)
+        return PointWeights(GATE, noise, SCALE, 1, THICK, 0.0, depth, self.common, 1.0)
 
     @property
     def depth(self) -> np.ndarray:

@@ -24,6 +24,7 @@ from rover_pipeline.odometry.surfel_voxels import (
     EXTENT,
     FACING,
     IS_PLANE,
+    LONG,
     PLANE,
     RISE,
     THICKNESS,
@@ -39,9 +40,10 @@ class Matches(NamedTuple):
 
     Attributes:
         number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
-        values: f8 (I, 4), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; and
-            the distance relative to its deviation, positive behind the plane.
-        planes: f8 (P, 13), those planes, see `surfel_voxels.PLANE`.
+        values: f8 (I, 7), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; the
+            distance relative to its deviation, positive behind the plane; and x, y, z in the world of the offset along
+            the plane from its mean point, m.
+        planes: f8 (P, 16), those planes, see `surfel_voxels.PLANE`.
         sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
             these, and number of the part of a surface that it is of.
         parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
@@ -67,15 +69,12 @@ def _row_of(key: int, slots: np.ndarray) -> int:
 @compiled
 def _add_row(
     weight: float,
-    distance: float,
     j: tuple[float, float, float, float, float, float],
     matrix: np.ndarray,
-    right: np.ndarray,
     c: int,
 ) -> None:
-    """Adds the equation of a point to the lower half of the matrix of its column, and to its right side."""
+    """Adds the information of a direction to the lower half of the matrix of a column."""
     for a in range(6):
-        right[c, a] -= weight * distance * j[a]
         scaled = weight * j[a]
         for b in range(a + 1):
             matrix[c, a, b] += scaled * j[b]
@@ -145,10 +144,10 @@ def match_points(
     weights: PointWeights,
 ) -> Matches:
     """The plane of each point: that of the finest voxel that has one within the gate; see `pose_equations`."""
-    gate, noise, _, stride, thick, extent, depth, _, _, _ = weights
+    gate, noise, _, stride, thick, extent, depth, _, _, _, _ = weights
     sizes, all_slots, all_planes = tables
     levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
-    values, number = np.empty((len(points), 4)), np.empty((len(points), 3), np.int32)
+    values, number = np.empty((len(points), 7)), np.empty((len(points), 3), np.int32)
     block = 512  # points that stay in the processor's cache
     world, left, found = np.empty((3, block)), np.empty(block, np.int64), np.empty(block, np.int64)
     for start in range(0, len(points), block * stride):
@@ -177,7 +176,9 @@ def match_points(
                     continue
                 c = column[n]
                 nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
-                distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
+                x, y, z = wx - p[row, 0], wy - p[row, 1], wz - p[row, 2]
+                distance = x * nx + y * ny + z * nz
+                values[n, 4], values[n, 5], values[n, 6] = x - distance * nx, y - distance * ny, z - distance * nz
                 toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
                 thickness = p[row, THICKNESS]
                 deeper = 0.0
@@ -213,7 +214,7 @@ def match_points(
             sums[plane, 3] = part
             plane_count, part_count = plane_count + 1, max(part_count, part + 1)
         number[count, 0], number[count, 1], number[count, 2] = n, levels[n], plane
-        for k in range(4):
+        for k in range(7):
             values[count, k] = values[n, k]
         sums[plane, 0] += 1.0
         sums[plane, 1] += values[n, 3]
@@ -304,7 +305,7 @@ def matched_equations(
     matrix, right = np.zeros((len(rot), 6, 6)), np.zeros((len(rot), 6))
     squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0
     of_noise, precision = 0.0, 0.0
-    gate, _, scale, stride, _, _, depth, common, beam, spacing = weights
+    gate, _, scale, stride, _, _, depth, common, tilted, beam, spacing = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
     information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
@@ -317,7 +318,13 @@ def matched_equations(
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
         squared_distances += distance * distance
-        squared = min(distance * distance, gate * gate)
+        tx, ty, tz = values[i, 4], values[i, 5], values[i, 6]
+        # Variance of the plane's direction, of whose points those of one sweep err alike; see `pose_equations`.
+        tilt = tilted * planes[plane, DIRECTION] * (1 + common[0] * (stride * sums[plane, 0] - 1))
+        lx, ly, lz = planes[plane, LONG], planes[plane, LONG + 1], planes[plane, LONG + 2]
+        long = lx * tx + ly * ty + lz * tz
+        squared = distance * distance
+        squared = squared - tilt * (tx * tx + ty * ty + tz * tz - long * long) if squared < gate * gate else gate * gate
         cut_off += squared
         balanced += squared / parts[int(sums[plane, 3]), 0]
         relative = min(distance * distance / variance, _CUT_OFF)
@@ -329,16 +336,22 @@ def matched_equations(
         u, v, w = _into_lidar(rot[c], nx, ny, nz)
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         weight = _weight_of(matches, i, scale, stride, common)
-        _add_row(weight, distance, j, matrix, right, c)
+        _add_row(weight, j, matrix, c)
+        tx, ty, tz = tx - long * lx, ty - long * ly, tz - long * lz
+        ex, ey, ez = distance * nx - tilt * tx, distance * ny - tilt * ty, distance * nz - tilt * tz
+        eu, ev, ew = _into_lidar(rot[c], ex, ey, ez)
+        error = ex, ey, ez, y * ew - z * ev, z * eu - x * ew, x * ev - y * eu
+        for a in range(6):
+            right[c, a] -= weight * error[a]
         if beam > 0:
             # The beams that drew a plane each err across it, by as much as their directions do so far away.
             across = beam * beam * max(x * x + y * y + z * z - (x * u + y * v + z * w) ** 2, 0.0)
             extent = planes[plane, EXTENT]
             by_beams = across / ((1 + planes[plane, ELEVATIONS] / spacing) * extent * extent)
-            false = -weight * (planes[plane, DIRECTION] + by_beams)
+            false = -weight * (tilt + by_beams)
             for k in range(3):
-                _add_row(false, 0.0, _along(rot[c], x, y, z, k), matrix, right, c)
-            _add_row(-false, 0.0, j, matrix, right, c)
+                _add_row(false, _along(rot[c], x, y, z, k), matrix, c)
+            _add_row(-false, j, matrix, c)
         if unknowns > 0:
             level_up, rise = raised_by(x, y, z)
             about[0] = w * rise - level_up * (u * x + v * y) - planes[plane, RISE]

@@ -162,7 +162,7 @@ def register_sweep(
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
         weights = PointWeights(
-            gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, nothing, (0.0, 0.0), 0.0, 1.0
+            gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, nothing, (0.0, 0.0), 0.0, 0.0, 1.0
         )
         at_pos, at_rot = evaluate_poses(trajectory, instants)
         matrix, right, statistics, _ = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
