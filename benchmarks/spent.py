@@ -50,12 +50,13 @@ class Spent:
 def measure(trace: Path, names: list[str]) -> dict[str, Any]:
     """Make some outputs of one job. Times are seconds of the processor."""
     from rover_pipeline.engine.execute import Request
+    from rover_pipeline.engine.step import loaded
     from rover_pipeline.engine.together import ResultRequest, run_together
     from rover_pipeline.lookup import load
     from rover_pipeline.table import TABLE
 
     for name in names:
-        TABLE[name].load()
+        loaded(TABLE[name].function)
     spent = Spent()
     for what, calls in CALLS.items():
         for each in calls:

@@ -36,16 +36,12 @@ _NAMES: Mapping[str, LensModel | Literal["pinhole"]] = {
 
 
 class Intrinsics(NamedTuple):
-    """What a `camera.json` says.
-
-    Attributes:
-        model_from: what named the model of the lens, or that it follows from the numbers.
-        warnings: what cannot be known from the file.
-    """
+    """What a `camera.json` says."""
 
     lens: Lens
+    #: what named the model of the lens, or that it follows from the numbers.
     model_from: Literal["camera.lens", "camera.json", "numbers"]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  #: what cannot be known from the file.
 
 
 def read_intrinsics(text: str, width: int, height: int, model: LensModel | None = None) -> Intrinsics:

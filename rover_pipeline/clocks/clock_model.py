@@ -82,19 +82,13 @@ def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 class Segment(NamedTuple):
-    """Samples between two restarts of a clock.
+    """Samples between two restarts of a clock."""
 
-    Attributes:
-        number: i8 (n,), the first one 0; smooth: f8 (n,), sampling times, seconds.
-        error: f8 (n,), seconds, by which `smooth` may be off; infinite where that is not known.
-        period: mean, seconds; drift_ppm: as in `Times`.
-    """
-
-    number: np.ndarray
-    smooth: np.ndarray
-    error: np.ndarray
-    period: float
-    drift_ppm: float
+    number: np.ndarray  #: i8 (n,), the first one 0.
+    smooth: np.ndarray  #: f8 (n,), sampling times, seconds.
+    error: np.ndarray  #: f8 (n,), seconds, by which `smooth` may be off; infinite where that is not known.
+    period: float  #: mean, seconds.
+    drift_ppm: float  #: as in `Times`.
 
     @staticmethod
     def unknown(ts: np.ndarray, period: float) -> Segment:

@@ -194,18 +194,11 @@ _RESTART, _RESTART_IN_GAP = TUNING.restart, TUNING.restart_in_gap
 
 
 class PhasePosterior(NamedTuple):
-    """Phases of the clock at M arrivals, as bins of a period.
+    """Phases of the clock at M arrivals, as bins of a period."""
 
-    Attributes:
-        bins: number of bins in a period; width: of a bin, seconds.
-        mode: i4 (M,), the most probable bin.
-        below, above: i4 (M,), the true bin is at most so many before and after it, but for a probability of
-            `TUNING.outside`.
-    """
-
-    bins: int
-    width: float
-    mode: np.ndarray
+    bins: int  #: number of bins in a period.
+    width: float  #: of a bin, seconds.
+    mode: np.ndarray  #: i4 (M,), the most probable bin.
     below: np.ndarray
     above: np.ndarray
 

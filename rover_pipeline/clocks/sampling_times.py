@@ -31,20 +31,14 @@ from rover_pipeline.numerics.robust import MAD_TO_SD
 
 
 class UnexplainedLatency(NamedTuple):
-    """Latency that no restart of the clock explains, at M samples whose time is known. A drift may explain it.
+    """Latency that no restart of the clock explains, at M samples whose time is known. A drift may explain it."""
 
-    Attributes:
-        known: i8 (M,), these samples; at: f8 (M,), sampling times, seconds; latency: f8 (M,), seconds.
-        segment: i8 (M,); restarts: i8 (M,), how often the sensor may have restarted until then.
-        unseen: i8 (K,), of `restarts`: where there may be a smaller latency that `latency` does not show.
-    """
-
-    known: np.ndarray
-    at: np.ndarray
-    latency: np.ndarray
-    segment: np.ndarray
-    restarts: np.ndarray
-    unseen: np.ndarray
+    known: np.ndarray  #: i8 (M,), these samples.
+    at: np.ndarray  #: f8 (M,), sampling times, seconds.
+    latency: np.ndarray  #: f8 (M,), seconds.
+    segment: np.ndarray  #: i8 (M,).
+    restarts: np.ndarray  #: i8 (M,), how often the sensor may have restarted until then.
+    unseen: np.ndarray  #: i8 (K,), of `restarts`: where there may be a smaller latency that `latency` does not show.
 
 
 def _pieces(first: float, last: float, block: float, count: int) -> np.ndarray:
@@ -177,28 +171,21 @@ _DEFAULT = TimesSection()
 
 
 class Times(NamedTuple):
-    """Corrected times of N samples.
+    """Corrected times of N samples."""
 
-    Attributes:
-        smooth: f8 (N,), seconds, increasing where the recorded times do.
-        best: f8 (N,), the same, and the most probable times where these may be wrong by more than is valid: those of
-            the clock's model where it has any, and those of one rate where all arrivals keep to it but for jitter.
-        number: i8 (N,), number of each sample from 0 on; lost samples are counted, but not those at a restart.
-        segment: i4 (N,), rising: number of the segment that a sample is in. A restart begins a new one.
-        valid: bool (N,). False where it is not known when the sample was taken: `smooth` is then what was recorded.
-        error: f8 (N,), seconds, largest error of `smooth` but for the smallest latency; infinite where it is not valid.
-        period: sampling period of the longest segment, seconds; NaN for a single sample.
-        drift_ppm: how much longer the period of the last block of that segment is than that of its first one, in
-            millionths.
-    """
-
-    smooth: np.ndarray
+    smooth: np.ndarray  #: f8 (N,), seconds, increasing where the recorded times do.
+    #: f8 (N,), the same, and the most probable times where these may be wrong by more than is valid: those of the
+    #: clock's model where it has any, and those of one rate where all arrivals keep to it but for jitter.
     best: np.ndarray
+    #: i8 (N,), number of each sample from 0 on; lost samples are counted, but not those at a restart.
     number: np.ndarray
-    segment: np.ndarray
+    segment: np.ndarray  #: i4 (N,), rising: number of the segment that a sample is in. A restart begins a new one.
+    #: bool (N,). False where it is not known when the sample was taken: `smooth` is then what was recorded.
     valid: np.ndarray
+    #: f8 (N,), seconds, largest error of `smooth` but for the smallest latency; infinite where it is not valid.
     error: np.ndarray
-    period: float
+    period: float  #: sampling period of the longest segment, seconds; NaN for a single sample.
+    #: how much longer the period of the last block of that segment is than that of its first one, in millionths.
     drift_ppm: float
 
     @property

@@ -16,21 +16,13 @@ from rover_pipeline.clocks.tuning import TUNING
 
 
 class SequenceNumbers(NamedTuple):
-    """Sequence numbers of N samples.
+    """Sequence numbers of N samples."""
 
-    Attributes:
-        number: i8 (N,), never falling.
-        certain: bool (N,). False where lost or repeated samples leave several numbers possible.
-        near: bool (N,), arrivals that are so near to their expected time that they identify their number.
-        after_loss: i8 (loss,), the first sample after each loss.
-        repeated: whether there are more samples than numbers somewhere.
-    """
-
-    number: np.ndarray
-    certain: np.ndarray
-    near: np.ndarray
-    after_loss: np.ndarray
-    repeated: bool
+    number: np.ndarray  #: i8 (N,), never falling.
+    certain: np.ndarray  #: bool (N,). False where lost or repeated samples leave several numbers possible.
+    near: np.ndarray  #: bool (N,), arrivals that are so near to their expected time that they identify their number.
+    after_loss: np.ndarray  #: i8 (loss,), the first sample after each loss.
+    repeated: bool  #: whether there are more samples than numbers somewhere.
 
 
 def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -> SequenceNumbers:

@@ -52,17 +52,13 @@ NO_SPLIT = -1
 
 
 class Course(NamedTuple):
-    """The samples of one recording, or of one of its sensors, that are to be split.
+    """The samples of one recording, or of one of its sensors, that are to be split."""
 
-    Attributes:
-        name: of the recording. The choice of blocks depends on it, and not on the order of recordings. Courses of one
-            name have the same blocks, and the first of them has the splits that it has alone.
-        ts: f8 (N,), s, increasing.
-        pos: f8 (N, 3), m, in the recording's world; NaN where it is not known. Only `by: place` asks for it.
-    """
-
+    #: of the recording. The choice of blocks depends on it, and not on the order of recordings. Courses of one name
+    #: have the same blocks, and the first of them has the splits that it has alone.
     name: str
-    ts: np.ndarray
+    ts: np.ndarray  #: f8 (N,), s, increasing.
+    #: f8 (N, 3), m, in the recording's world; NaN where it is not known. Only `by: place` asks for it.
     pos: np.ndarray | None = None
 
 
@@ -99,17 +95,11 @@ def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndar
 
 
 class _Blocks(NamedTuple):
-    """The blocks of one recording.
+    """The blocks of one recording."""
 
-    Attributes:
-        keys: of each block, such as its number or its cell.
-        of_sample: i8 (N,), the block of each sample. Samples without a position have any, and are left out.
-        seconds: f8 (blocks,), how long each lasts.
-    """
-
-    keys: list[tuple[int, ...]]
-    of_sample: np.ndarray
-    seconds: np.ndarray
+    keys: list[tuple[int, ...]]  #: of each block, such as its number or its cell.
+    of_sample: np.ndarray  #: i8 (N,), the block of each sample. Samples without a position have any, and are left out.
+    seconds: np.ndarray  #: f8 (blocks,), how long each lasts.
 
 
 def _blocks(course: Course, begin: float, options: SplitOptions) -> _Blocks:

@@ -31,19 +31,12 @@ _TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 
 
 
 class Intervals(NamedTuple):
-    """Time intervals of a sensor in ascending order, f8 (interval, 2), s.
+    """Time intervals of a sensor in ascending order, f8 (interval, 2), s."""
 
-    Attributes:
-        period: median interval between samples, s.
-        running: from the first sample to one period after the last one; empty without samples.
-        invalid: one per sample with `valid` = 0, until the next sample, at most one period long.
-        missing: where samples were lost.
-    """
-
-    period: float
-    running: np.ndarray
-    invalid: np.ndarray
-    missing: np.ndarray
+    period: float  #: median interval between samples, s.
+    running: np.ndarray  #: from the first sample to one period after the last one; empty without samples.
+    invalid: np.ndarray  #: one per sample with `valid` = 0, until the next sample, at most one period long.
+    missing: np.ndarray  #: where samples were lost.
 
 
 def timeline(sensors: Sequence[tuple[str, Intervals]], span: Span) -> Chart:

@@ -86,19 +86,12 @@ def range_picture(distances: np.ndarray, limits: tuple[float, float], width: int
 
 
 class ViewFromAbove(NamedTuple):
-    """A picture of what is around a sensor from above: ahead is up, and what is to the left is left.
+    """A picture of what is around a sensor from above: ahead is up, and what is to the left is left."""
 
-    Attributes:
-        picture: u1 RGB (row, column, 3), which is drawn on.
-        centre: column and row of the sensor.
-        scale: pixels in a metre.
-        line: width of lines, pixels.
-    """
-
-    picture: np.ndarray
-    centre: tuple[float, float]
-    scale: float
-    line: int = 1
+    picture: np.ndarray  #: u1 RGB (row, column, 3), which is drawn on.
+    centre: tuple[float, float]  #: column and row of the sensor.
+    scale: float  #: pixels in a metre.
+    line: int = 1  #: width of lines, pixels.
 
     def pixels(self, points: np.ndarray) -> np.ndarray:
         """(column, row) of points in the sensor's frame, front-left-up, f8 (N, 2)."""

@@ -30,18 +30,14 @@ Outcomes = dict[str, StepResult | Exception]
 
 
 class StepCommand(NamedTuple):
-    """What the command `step` is called with.
-
-    Attributes:
-        outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
-        request: JSON with `options` of the step, `input` policy, and `recording`, where the raw sensors are elsewhere.
-        version: of the step where the workflow was read; None = any.
-    """
+    """What the command `step` is called with."""
 
     step: Step
+    #: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
     outputs: tuple[Path, ...]
+    #: JSON with `options` of the step, `input` policy, and `recording`, where the raw sensors are elsewhere.
     request: str
-    version: int | None
+    version: int | None  #: of the step where the workflow was read; None = any.
 
     @property
     def sensor(self) -> str:

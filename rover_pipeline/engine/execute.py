@@ -41,15 +41,11 @@ class StepResult(NamedTuple):
 
 @dataclass
 class Request:
-    """What is asked of a step besides where: everything that may change its bytes.
-
-    Attributes:
-        roles: sensors that stand for their types; None = those that the names say, see `roles_of`.
-    """
+    """What is asked of a step besides where: everything that may change its bytes."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     input: InputOptions = field(default_factory=InputOptions)
-    roles: Roles | None = None
+    roles: Roles | None = None  #: sensors that stand for their types; None = those that the names say, see `roles_of`.
 
 
 def run_step(

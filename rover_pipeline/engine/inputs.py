@@ -73,50 +73,32 @@ def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
 
 @dataclass
 class Nearest:
-    """A channel of a sensor with times of its own.
-
-    Attributes:
-        samples: i8, (frame,), its sample that belongs to each frame, by the step's `match`.
-        ts: f8, (sample,), of all its samples, s.
-    """
+    """A channel of a sensor with times of its own."""
 
     channel: Channel
-    samples: np.ndarray
-    ts: np.ndarray
+    samples: np.ndarray  #: i8, (frame,), its sample that belongs to each frame, by the step's `match`.
+    ts: np.ndarray  #: f8, (sample,), of all its samples, s.
 
 
 @dataclass
 class Inputs:
-    """What a step reads.
+    """What a step reads."""
 
-    Attributes:
-        channels: argument -> channel that blocks of frames are read from.
-        nearest: argument -> channel that is read at other times.
-        whole: argument -> array, or arrays by channel or by sensor.
-        texts: argument -> text of a file.
-        count: number of frames.
-        ts: f8, (frame,), s; time_offset: what is added to have those of the lidar's clock, s.
-        valid: u1, (frame,).
-        fingerprints: `sensor/channel` or file -> what provenance says of it.
-        states: `sensor/channel` or file -> its size and the time of its last change; see `file_state`.
-        shapes: argument -> shape of a sample as it is stored, which a view may read in another.
-        notes: what was noticed in the inputs.
-        dropped: samples past the last frame that all channels have.
-    """
-
-    channels: dict[str, Channel]
-    nearest: dict[str, Nearest]
-    whole: dict[str, Any]
-    texts: dict[str, str]
-    count: int
-    ts: np.ndarray
-    time_offset: float
-    valid: np.ndarray
-    fingerprints: dict[str, Any]
+    channels: dict[str, Channel]  #: argument -> channel that blocks of frames are read from.
+    nearest: dict[str, Nearest]  #: argument -> channel that is read at other times.
+    whole: dict[str, Any]  #: argument -> array, or arrays by channel or by sensor.
+    texts: dict[str, str]  #: argument -> text of a file.
+    count: int  #: number of frames.
+    ts: np.ndarray  #: f8, (frame,), s.
+    time_offset: float  #: what is added to have those of the lidar's clock, s.
+    valid: np.ndarray  #: u1, (frame,).
+    fingerprints: dict[str, Any]  #: `sensor/channel` or file -> what provenance says of it.
+    #: `sensor/channel` or file -> its size and the time of its last change; see `file_state`.
     states: dict[str, list[int]]
+    #: argument -> shape of a sample as it is stored, which a view may read in another.
     shapes: dict[str, tuple[int, ...]]
-    notes: list[str]
-    dropped: int
+    notes: list[str]  #: what was noticed in the inputs.
+    dropped: int  #: samples past the last frame that all channels have.
 
     @property
     def frame_bytes(self) -> int:

@@ -42,13 +42,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Lists of arrays by key. Can be sent to other processes.
+    """Lists of arrays by key. Can be sent to other processes."""
 
-    Attributes:
-        folder: holds the arrays as files, in a file system that all workers share.
-    """
-
-    folder: Path
+    folder: Path  #: holds the arrays as files, in a file system that all workers share.
 
     def put(self, key: str, arrays: Sequence[np.ndarray]) -> None:
         """Keep arrays under a key, which is also a file name. Only one function may put under a key."""

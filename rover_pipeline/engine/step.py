@@ -91,20 +91,13 @@ class Rate(NamedTuple):
 
     The rates were measured on recordings at the real rig's shapes (benchmarks/README.md): two minutes of `indoor` have
     0.46 GB of lidar, 1.9 GB of radar and 1.1 GB of camera. Times are of 25 s of it, on one processor of a busy machine.
-
-    Attributes:
-        sensors: raw sensors whose size it grows with.
-        ns: nanoseconds of one processor for a byte.
-        written: bytes for a byte.
-        memory_mb: peak of its process with small chunks, MB.
-        frames: memory of each thread in chunks: input, output and what is computed between.
     """
 
-    sensors: tuple[str, ...]
-    ns: float
-    written: float
-    memory_mb: int = 300
-    frames: int = 6
+    sensors: tuple[str, ...]  #: raw sensors whose size it grows with.
+    ns: float  #: nanoseconds of one processor for a byte.
+    written: float  #: bytes for a byte.
+    memory_mb: int = 300  #: peak of its process with small chunks, MB.
+    frames: int = 6  #: memory of each thread in chunks: input, output and what is computed between.
 
 
 #: Poses, times, velocities, the page, steps of users: their time is that of starting a process. Schedule.
@@ -132,61 +125,48 @@ class When:
 
 @dataclass(frozen=True)
 class Run:
-    """How a step is run.
+    """How a step is run."""
 
-    Attributes:
-        halo: frames before and after its own that a block is given; the results for them are dropped.
-        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
-            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
-        brief: its work takes seconds even where the recording has hours, or a tenth of that of the step it follows. One
-            job makes all such steps, one after another, which otherwise would spend their time on starting a process.
-        ordered: frames are handed over in order, with the state that the function returned before.
-        recording: the function is called once, with a `Recording` to read from. It may yield the channels of one range
-            of frames after another, which are written as they come, and an `Inspection`.
-        inspect: looks at a few frames before the work (or its dotted name); see `step`.
-        sidecars: names of files that `inspect` may add to the channels.
-        prepare: estimates what the function is given as `prepared` (or its dotted name); see `step`.
-        conclude: looks at the results of all frames (or its dotted name); see `step`.
-        threads: that its job uses at most.
-        part: option, a positive number, that says how many seconds of a recording one thread works on; "" = ranges of
-            frames. A recording of one part is given one thread; its length is that of the sensors of `cost`.
-        cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
-        first: whether most others wait for it, so that it is made before them, and with all of its threads.
-        waits_for_all: made after all other outputs that are asked for.
-        beside: types of the sensors of which the function reads all. What is read of each besides the main one is in
-            `Recording.others`, for a step with `recording`, and else in the argument `others`: see `FrameTask.read`.
-    """
-
-    halo: int = 0
+    halo: int = 0  #: frames before and after its own that a block is given; the results for them are dropped.
+    #: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are made by one
+    #: job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
     shares: str = ""
+    #: its work takes seconds even where the recording has hours, or a tenth of that of the step it follows. One job
+    #: makes all such steps, one after another, which otherwise would spend their time on starting a process.
     brief: bool = False
-    ordered: bool = False
+    ordered: bool = False  #: frames are handed over in order, with the state that the function returned before.
+    #: the function is called once, with a `Recording` to read from. It may yield the channels of one range of frames
+    #: after another, which are written as they come, and an `Inspection`.
     recording: bool = False
+    #: looks at a few frames before the work (or its dotted name); see `step`.
     inspect: str | Callable[..., Inspection] | None = None
-    sidecars: tuple[str, ...] = ()
+    sidecars: tuple[str, ...] = ()  #: names of files that `inspect` may add to the channels.
+    #: estimates what the function is given as `prepared` (or its dotted name); see `step`.
     prepare: str | Callable[..., Any] | None = None
+    #: looks at the results of all frames (or its dotted name); see `step`.
     conclude: str | Callable[..., Inspection] | None = None
-    threads: int = 4
+    threads: int = 4  #: that its job uses at most.
+    #: option, a positive number, that says how many seconds of a recording one thread works on; "" = ranges of frames.
+    #: A recording of one part is given one thread; its length is that of the sensors of `cost`.
     part: str = ""
+    #: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
     cost: Rate | None = None
+    #: whether most others wait for it, so that it is made before them, and with all of its threads.
     first: bool = False
-    waits_for_all: bool = False
+    waits_for_all: bool = False  #: made after all other outputs that are asked for.
+    #: types of the sensors of which the function reads all. What is read of each besides the main one is in
+    #: `Recording.others`, for a step with `recording`, and else in the argument `others`: see `FrameTask.read`.
     beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What users see of a step.
+    """What users see of a step."""
 
-    Attributes:
-        default: belongs to `outputs: default`.
-        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
-        summary: a sentence for the table of virtual sensors.
-    """
-
-    default: bool = False
+    default: bool = False  #: belongs to `outputs: default`.
+    #: dotted name of the option without which the step does not exist, and what to set it to.
     needs_option: tuple[str, str] | None = None
-    summary: str = ""
+    summary: str = ""  #: a sentence for the table of virtual sensors.
 
 
 @dataclass(frozen=True)

@@ -54,24 +54,19 @@ class FrameTask:
 
     A task may outlive the run that began it, on a worker of a scheduler. It makes no files and no folders: it writes
     only to files that its own run made in the scratch folder `partial`, which no other run ever has.
-
-    Attributes:
-        partial: directory of the channels that are being written.
-        specs: of those channels; empty until `probe` is called.
-        mark_corrupt: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
-        prepared: what the step's `prepare` returned.
-        looked: what steps share of the frames that `prepare`, `probe` and `inspect` look at; None = nothing.
-        others: the same for the sensors beside the main one; see `Run.beside`.
     """
 
     step: Step
     inputs: Inputs
     options: Options | None
-    partial: Path
-    specs: dict[str, ChannelSpec]
+    partial: Path  #: directory of the channels that are being written.
+    specs: dict[str, ChannelSpec]  #: of those channels; empty until `probe` is called.
+    #: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
     mark_corrupt: bool
-    prepared: Any = None
+    prepared: Any = None  #: what the step's `prepare` returned.
+    #: what steps share of the frames that `prepare`, `probe` and `inspect` look at; None = nothing.
     looked: Shared | None = None
+    #: a task like this one for each sensor beside the main one; see `Run.beside`.
     others: Mapping[str, FrameTask] = field(default_factory=dict)
 
     @property

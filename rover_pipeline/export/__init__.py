@@ -29,21 +29,14 @@ MAP = "_map"
 
 
 class Format(NamedTuple):
-    """A format that traces can be exported to.
+    """A format that traces can be exported to."""
 
-    Attributes:
-        description: one line for the user.
-        write: name of its `ExportFunction` in this room.
-        reads: results that it reads, unless another sensor is named; `?` = where they are there.
-        directory: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
-        of_one: whether it is of one sensor, which can be chosen.
-    """
-
-    description: str
-    write: str
-    reads: tuple[str, ...]
+    description: str  #: one line for the user.
+    write: str  #: name of its `ExportFunction` in this room.
+    reads: tuple[str, ...]  #: results that it reads, unless another sensor is named; `?` = where they are there.
+    #: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
     directory: bool = False
-    of_one: bool = True
+    of_one: bool = True  #: whether it is of one sensor, which can be chosen.
 
 
 #: What previews show of results.
@@ -66,23 +59,14 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What the user asked for. A format ignores the options that have no meaning for it.
+    """What the user asked for. A format ignores the options that have no meaning for it."""
 
-    Attributes:
-        sensor: the sensor to export; None = the format's own choice.
-        every: export every n-th sample only.
-        threads: number of samples that are exported at the same time.
-        max_points: keep about so many points of a sweep; None = all.
-        width: width of the camera's pictures, pixels; None = as they are stored.
-        make: first make what is missing or stale, with the options that the recordings remember.
-    """
-
-    sensor: str | None = None
-    every: int = 1
-    threads: int = 1
-    max_points: int | None = 20_000
-    width: int | None = None
-    make: bool = False
+    sensor: str | None = None  #: the sensor to export; None = the format's own choice.
+    every: int = 1  #: export every n-th sample only.
+    threads: int = 1  #: number of samples that are exported at the same time.
+    max_points: int | None = 20_000  #: keep about so many points of a sweep; None = all.
+    width: int | None = None  #: width of the camera's pictures, pixels; None = as they are stored.
+    make: bool = False  #: first make what is missing or stale, with the options that the recordings remember.
 
 
 #: Writes one trace to a file or directory that does not exist yet; the user sees it when it is complete. Raises

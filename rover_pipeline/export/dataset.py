@@ -45,26 +45,17 @@ PART_ITEMS = 128
 
 @dataclass
 class ExportJob:
-    """What the module of a format is asked to write.
+    """What the module of a format is asked to write."""
 
-    Attributes:
-        format: entry of the table.
-        recordings: in the order of their names.
-        options: of the format, its own model.
-        split_options: how samples are split; see `split`.
-        threads: number of samples that may be worked on at the same time.
-        output: the dataset that is being made. `output.part` makes a part that survives an interruption.
-        older: the dataset that this one replaces, for formats that add to it; None where there is none.
-        notes: what the user should know; they are printed, and kept in the provenance.
-    """
-
-    format: DatasetFormat
-    recordings: tuple[Recording, ...]
-    options: Any
-    split_options: SplitOptions
-    threads: int
-    output: DatasetOutput
+    format: DatasetFormat  #: entry of the table.
+    recordings: tuple[Recording, ...]  #: in the order of their names.
+    options: Any  #: of the format, its own model.
+    split_options: SplitOptions  #: how samples are split; see `split`.
+    threads: int  #: number of samples that may be worked on at the same time.
+    output: DatasetOutput  #: the dataset that is being made. `output.part` makes a part that survives an interruption.
+    #: the dataset that this one replaces, for formats that add to it; None where there is none.
     older: Path | None = None
+    #: what the user should know; they are printed, and kept in the provenance.
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -23,23 +23,17 @@ _KEY = re.compile(r"\\\{(\w+)(?::(\w+))?\\\}")
 
 @dataclass(frozen=True)
 class File:
-    """One kind of file of a dataset.
+    """One kind of file of a dataset."""
 
-    Attributes:
-        path: below the dataset, with its keys: `{recording}/clouds/{sample:06d}.bin`. `{dataset}` is the name of the
-            dataset's folder. What is in brackets, such as `[{recording}/]`, is left out without its key.
-        content: how it is stored.
-        rules: the message when a rule is broken -> a function of the content, whether it is kept; of many values an
-            array, and `{at}` is the number of the first one that breaks it, `{line}` the number from 1.
-        optional: whether a dataset may have none.
-        keep: what `Found.kept` has of the content.
-    """
-
+    #: below the dataset, with its keys: `{recording}/clouds/{sample:06d}.bin`. `{dataset}` is the name of the dataset's
+    #: folder. What is in brackets, such as `[{recording}/]`, is left out without its key.
     path: str
-    content: Content
+    content: Content  #: how it is stored.
+    #: the message when a rule is broken -> a function of the content, whether it is kept; of many values an array, and
+    #: `{at}` is the number of the first one that breaks it, `{line}` the number from 1.
     rules: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    optional: bool = False
-    keep: Callable[[Any], Any] = lambda content: None
+    optional: bool = False  #: whether a dataset may have none.
+    keep: Callable[[Any], Any] = lambda content: None  #: what `Found.kept` has of the content.
 
     def pattern(self, dataset: str) -> re.Pattern[str]:
         """What matches the paths of such files, with their keys as groups."""

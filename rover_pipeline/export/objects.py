@@ -27,25 +27,15 @@ _SAMPLES = 256
 
 
 class Objects(NamedTuple):
-    """Objects, one row for each object of each sample, in the order of time.
+    """Objects, one row for each object of each sample, in the order of time."""
 
-    Attributes:
-        ts: f8 (row,), s.
-        centre: f8 (row, 3), m, in the world of `_odom`, as all that follows.
-        extent: f8 (row, 3), length, width and height, m.
-        yaw: f8 (row,), rad, of the length, from x to y.
-        vel: f8 (row, 3), m/s.
-        track: i8 (row,), not negative.
-        probability: f8 (row, class).
-    """
-
-    ts: np.ndarray
-    centre: np.ndarray
-    extent: np.ndarray
-    yaw: np.ndarray
-    vel: np.ndarray
-    track: np.ndarray
-    probability: np.ndarray
+    ts: np.ndarray  #: f8 (row,), s.
+    centre: np.ndarray  #: f8 (row, 3), m, in the world of `_odom`, as all that follows.
+    extent: np.ndarray  #: f8 (row, 3), length, width and height, m.
+    yaw: np.ndarray  #: f8 (row,), rad, of the length, from x to y.
+    vel: np.ndarray  #: f8 (row, 3), m/s.
+    track: np.ndarray  #: i8 (row,), not negative.
+    probability: np.ndarray  #: f8 (row, class).
 
     def select(self, chosen: slice | np.ndarray) -> Objects:
         """Some of the rows."""

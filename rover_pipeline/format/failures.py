@@ -24,18 +24,12 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 class Failure(NamedTuple):
-    """One output that was not made.
+    """One output that was not made."""
 
-    Attributes:
-        output: name of the virtual sensor or folder, `_odom`.
-        reason: one line.
-        time: when it failed, seconds since the epoch.
-        may_pass: whether the same command may succeed later with the same input: the disk was full, or the job killed.
-    """
-
-    output: str
-    reason: str
-    time: float
+    output: str  #: name of the virtual sensor or folder, `_odom`.
+    reason: str  #: one line.
+    time: float  #: when it failed, seconds since the epoch.
+    #: whether the same command may succeed later with the same input: the disk was full, or the job killed.
     may_pass: bool
 
 

@@ -33,25 +33,16 @@ MAX_AXES = 31
 
 
 class ChannelSpec(BaseModel):
-    """Description of one channel.
-
-    Attributes:
-        format: how samples are stored, one of `FORMATS`.
-        type: numpy size-in-bytes code; data is little endian.
-        shape: shape of one sample; empty for scalars.
-        desc: free text that lists the axes.
-        description: another spelling of `desc`, which real files have too.
-        args: keyword arguments for the published reader's channel constructor.
-    """
+    """Description of one channel."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Format
-    type: str
-    shape: tuple[int, ...]
-    desc: str | None = None
-    description: str | None = None
-    args: dict[str, Any] | None = None
+    format: Format  #: how samples are stored, one of `FORMATS`.
+    type: str  #: numpy size-in-bytes code; data is little endian.
+    shape: tuple[int, ...]  #: shape of one sample; empty for scalars.
+    desc: str | None = None  #: free text that lists the axes.
+    description: str | None = None  #: another spelling of `desc`, which real files have too.
+    args: dict[str, Any] | None = None  #: keyword arguments for the published reader's channel constructor.
 
     @field_validator("type")
     @classmethod

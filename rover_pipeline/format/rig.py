@@ -138,20 +138,14 @@ _Shape = list[int]
 
 
 class _Layout(NamedTuple):
-    """Rules for a channel.
+    """Rules for a channel."""
 
-    Attributes:
-        kind: of the numpy type: `i` or `u` for integers with or without a sign, `f` for floating point.
-        shapes: from the content of the sidecar to the shapes that a sample can have; the format's own shape where no
-            sidecar says it.
-        type: of the sensor that has the sidecar.
-        needed: whether the channel means nothing without the sidecar.
-    """
-
-    kind: str
+    kind: str  #: of the numpy type: `i` or `u` for integers with or without a sign, `f` for floating point.
+    #: from the content of the sidecar to the shapes that a sample can have; the format's own shape where no sidecar
+    #: says it.
     shapes: Callable[[Any], list[_Shape]] | _Shape
-    type: str = ""
-    needed: bool = False
+    type: str = ""  #: of the sensor that has the sidecar.
+    needed: bool = False  #: whether the channel means nothing without the sidecar.
 
 
 def _radar_shapes(sidecar: Any) -> list[_Shape]:

@@ -38,19 +38,14 @@ END = "the end of the sweep"
 
 
 class Cloud(NamedTuple):
-    """The points of a sweep, in any order. Every array but `xyz` may be None where it is not known.
+    """The points of a sweep, in any order. Every array but `xyz` may be None where it is not known."""
 
-    Attributes:
-        xyz: (N, 3), m, in the sensor frame, front-left-up. Points that are not finite, or lie at the origin, are no
-            returns and are left out.
-        intensity: (N,), in the unit of the source.
-        ring: (N,), number of the beam.
-        time: (N,), when each point was measured, s after the time stamp of the sweep; negative before it.
-    """
-
+    #: (N, 3), m, in the sensor frame, front-left-up. Points that are not finite, or lie at the origin, are no returns
+    #: and are left out.
     xyz: np.ndarray
-    intensity: np.ndarray | None = None
-    ring: np.ndarray | None = None
+    intensity: np.ndarray | None = None  #: (N,), in the unit of the source.
+    ring: np.ndarray | None = None  #: (N,), number of the beam.
+    #: (N,), when each point was measured, s after the time stamp of the sweep; negative before it.
     time: np.ndarray | None = None
 
     def returns(self) -> Cloud:

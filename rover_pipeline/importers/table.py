@@ -36,20 +36,15 @@ class Argument:
 
 @dataclass(frozen=True)
 class Importer:
-    """An import: `rover-pipeline import NAME SOURCE -o TRACE`.
+    """An import: `rover-pipeline import NAME SOURCE -o TRACE`."""
 
-    Attributes:
-        name: that users type; summary: a line for them.
-        function: makes the trace, by its dotted name `package.module:function` or itself. It is given the arguments by
-            their names, and `out`, and returns how many samples it made: a number, or one for each sensor.
-        arguments: of the command besides `-o TRACE`. The first one is the source.
-        counted: what a number counts; "" = the function only says what else to do, and there need be no TRACE.
-    """
-
-    name: str
-    summary: str
+    name: str  #: that users type.
+    summary: str  #: a line for them.
+    #: makes the trace, by its dotted name `package.module:function` or itself. It is given the arguments by their
+    #: names, and `out`, and returns how many samples it made: a number, or one for each sensor.
     function: str | Callable[..., Any]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Argument, ...]  #: of the command besides `-o TRACE`. The first one is the source.
+    #: what a number counts; "" = the function only says what else to do, and there need be no TRACE.
     counted: str = "samples"
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:

@@ -152,22 +152,14 @@ def _from_xml(path: Path) -> tuple[list[Any], float]:
 
 
 class Returns(NamedTuple):
-    """Returns of some packets, in the order in which they were measured.
+    """Returns of some packets, in the order in which they were measured."""
 
-    Attributes:
-        packet: i8 (N,), the packet each is from.
-        azimuth: f8 (N,), hundredths of a degree, clockwise, of the encoder at the moment of the shot.
-        time: f8 (N,), us after the beginning of its packet.
-        xyz: f4 (N, 3), m, front-left-up; azimuth zero is ahead.
-        intensity: u1 (N,); ring: u2 (N,), counted from the lowest laser.
-    """
-
-    packet: np.ndarray
-    azimuth: np.ndarray
-    time: np.ndarray
-    xyz: np.ndarray
-    intensity: np.ndarray
-    ring: np.ndarray
+    packet: np.ndarray  #: i8 (N,), the packet each is from.
+    azimuth: np.ndarray  #: f8 (N,), hundredths of a degree, clockwise, of the encoder at the moment of the shot.
+    time: np.ndarray  #: f8 (N,), us after the beginning of its packet.
+    xyz: np.ndarray  #: f4 (N, 3), m, front-left-up; azimuth zero is ahead.
+    intensity: np.ndarray  #: u1 (N,).
+    ring: np.ndarray  #: u2 (N,), counted from the lowest laser.
 
 
 def is_data(packet: np.ndarray) -> bool:

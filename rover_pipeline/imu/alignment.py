@@ -39,20 +39,13 @@ GyroMeans = Callable[[float], tuple[np.ndarray, np.ndarray]]
 
 
 class Model(NamedTuple):
-    """Parameters of the model. Steps of them, f8 (11,), are in this order; scales change by their logarithm.
+    """Parameters of the model. Steps of them, f8 (11,), are in this order; scales change by their logarithm."""
 
-    Attributes:
-        rotation: f8 (3, 3), lidar-from-imu. Its steps are rotation vectors in the lidar frame, rad.
-        offset: s, to be added to the times of the gyroscope.
-        bias: f8 (3,), rad/s, IMU frame; scale: f8 (3,), measured over true rate of each axis.
-        smoothing: variance of the kernel that the reference smooths the motion with, s2.
-    """
-
-    rotation: np.ndarray
-    offset: float
-    bias: np.ndarray
-    scale: np.ndarray
-    smoothing: float = 0.0
+    rotation: np.ndarray  #: f8 (3, 3), lidar-from-imu. Its steps are rotation vectors in the lidar frame, rad.
+    offset: float  #: s, to be added to the times of the gyroscope.
+    bias: np.ndarray  #: f8 (3,), rad/s, IMU frame.
+    scale: np.ndarray  #: f8 (3,), measured over true rate of each axis.
+    smoothing: float = 0.0  #: variance of the kernel that the reference smooths the motion with, s2.
 
     def predict(self, gyro: np.ndarray) -> np.ndarray:
         """Angular velocities of the lidar, f8 (K, 3), rad/s, from those of the gyroscope, f8 (K, 3), rad/s."""
@@ -74,19 +67,13 @@ class Model(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The result of an alignment.
-
-    Attributes:
-        cov: f8 (11, 11), covariance of the steps from the true model to this one.
-        used: bool (K,), intervals that agree; compared: bool (K,), those that both have measured.
-        residual: robust standard deviation of the residuals, f8 (3,), rad/s, lidar axes.
-    """
+    """The result of an alignment."""
 
     model: Model
-    cov: np.ndarray
-    used: np.ndarray
-    compared: np.ndarray
-    residual: np.ndarray
+    cov: np.ndarray  #: f8 (11, 11), covariance of the steps from the true model to this one.
+    used: np.ndarray  #: bool (K,), intervals that agree.
+    compared: np.ndarray  #: bool (K,), those that both have measured.
+    residual: np.ndarray  #: robust standard deviation of the residuals, f8 (3,), rad/s, lidar axes.
 
 
 def align(

@@ -32,26 +32,18 @@ _MAX_SIGMA = {"rotation": np.radians(3.0), "offset": 0.02, "bias": 0.02}
 
 
 class Calibration(NamedTuple):
-    """How a gyroscope relates to the lidar. Angular velocities in the lidar frame: `apply`.
+    """How a gyroscope relates to the lidar. Angular velocities in the lidar frame: `apply`."""
 
-    Attributes:
-        fit: how it is turned, late and scaled, and its bias, in rad/s; see `Model` and `Fit`.
-        reason: a sentence that says why its rates cannot be believed; empty if they can.
-        contradicts: whether the reason is that it contradicts the lidar. Otherwise the motion determines too little.
-        notes: sentences about what is unusual.
-        unit: of the samples, "rad/s" or "deg/s".
-        damage: samples that measure nothing.
-        as_stated: whether nothing contradicts the rotation that somebody gave, and the scale of data sheets.
-        half_turn: f8 (3, 3), by which it differs from the rotation that somebody gave; None = nothing shows one.
-    """
-
-    fit: Fit
-    reason: str
+    fit: Fit  #: how it is turned, late and scaled, and its bias, in rad/s; see `Model` and `Fit`.
+    reason: str  #: a sentence that says why its rates cannot be believed; empty if they can.
+    #: whether the reason is that it contradicts the lidar. Otherwise the motion determines too little.
     contradicts: bool
-    notes: list[str]
-    unit: str
-    damage: Damage
+    notes: list[str]  #: sentences about what is unusual.
+    unit: str  #: of the samples, "rad/s" or "deg/s".
+    damage: Damage  #: samples that measure nothing.
+    #: whether nothing contradicts the rotation that somebody gave, and the scale of data sheets.
     as_stated: bool = True
+    #: f8 (3, 3), by which it differs from the rotation that somebody gave; None = nothing shows one.
     half_turn: np.ndarray | None = None
 
     @property

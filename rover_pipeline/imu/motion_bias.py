@@ -37,14 +37,10 @@ _LEVEL = 0.88
 
 
 class MotionBias(NamedTuple):
-    """Biases estimated while the IMU moves.
+    """Biases estimated while the IMU moves."""
 
-    Attributes:
-        gyro: f8 (3,), rad/s, in the IMU's frame.
-        gyro_cov: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not show have 0.2 rad/s.
-    """
-
-    gyro: np.ndarray
+    gyro: np.ndarray  #: f8 (3,), rad/s, in the IMU's frame.
+    #: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not show have 0.2 rad/s.
     gyro_cov: np.ndarray
 
     def known(self) -> np.ndarray:

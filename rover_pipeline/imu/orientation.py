@@ -23,29 +23,20 @@ _SHORTEST_S = 1e-5
 
 
 class Filtered(NamedTuple):
-    """Orientation and biases of N samples.
+    """Orientation and biases of N samples."""
 
-    Attributes:
-        avel: f8 (N, 3), rad/s, without bias; NaN where the sample is not trusted.
-        quat: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
-        stationary: first and last time of each stationary interval, s.
-        turns: those of the intervals that look stationary but contradict the others: steady turns.
-        doubt: bias about the vertical that only one interval shows, rad/s: it may be a steady turn; 0 without a doubt.
-        motion: biases that the motion shows; None where they are not needed or the recording is too short.
-        gaps: durations of the gaps that were not interpolated, s.
-        gyro_bias: f8 (3,), rad/s, mean over the recording.
-        acc_bias: f8 (3,), m/s2.
-    """
-
-    avel: np.ndarray
-    quat: np.ndarray
-    stationary: list[tuple[float, float]]
+    avel: np.ndarray  #: f8 (N, 3), rad/s, without bias; NaN where the sample is not trusted.
+    quat: np.ndarray  #: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
+    stationary: list[tuple[float, float]]  #: first and last time of each stationary interval, s.
+    #: those of the intervals that look stationary but contradict the others: steady turns.
     turns: list[tuple[float, float]]
+    #: bias about the vertical that only one interval shows, rad/s: it may be a steady turn; 0 without a doubt.
     doubt: float
+    #: biases that the motion shows; None where they are not needed or the recording is too short.
     motion: MotionBias | None
-    gaps: list[float]
-    gyro_bias: np.ndarray
-    acc_bias: np.ndarray
+    gaps: list[float]  #: durations of the gaps that were not interpolated, s.
+    gyro_bias: np.ndarray  #: f8 (3,), rad/s, mean over the recording.
+    acc_bias: np.ndarray  #: f8 (3,), m/s2.
 
 
 class _Segment(NamedTuple):

@@ -30,19 +30,12 @@ RATE_RATIO, _GRAVITY_RATIO = 1.35, 1.6
 
 
 class Units(NamedTuple):
-    """What an IMU's samples are in.
+    """What an IMU's samples are in."""
 
-    Attributes:
-        factor: by what accelerations become m/s2; NaN = gravity is in none of the units that are known.
-        acc: their unit, "m/s2" or "g", or why neither is possible.
-        avel: unit of angular velocities, a key of `RATES`.
-        mirrored: whether gravity turns the other way about than the gyroscope does: the axes are left-handed.
-    """
-
-    factor: float
-    acc: str
-    avel: str
-    mirrored: bool
+    factor: float  #: by what accelerations become m/s2; NaN = gravity is in none of the units that are known.
+    acc: str  #: their unit, "m/s2" or "g", or why neither is possible.
+    avel: str  #: unit of angular velocities, a key of `RATES`.
+    mirrored: bool  #: whether gravity turns the other way about than the gyroscope does: the axes are left-handed.
 
 
 def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:

@@ -19,21 +19,16 @@ from rover_pipeline.numerics.linear import matmul
 
 
 class Mount(NamedTuple):
-    """A sensor's pose in the lidar frame.
+    """A sensor's pose in the lidar frame."""
 
-    Attributes:
-        translation: f8 (3,), m.
-        rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
-        source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
-        time_offset: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
-        covariance: f8 (7, 7), of the error of the pose: rotation vector, rad, translation, m, both in the lidar frame,
-            and time offset, s. The true mount is exp(r) R, translation + t, time_offset + s. None = none is stated.
-    """
-
-    translation: np.ndarray
-    rotation: np.ndarray
+    translation: np.ndarray  #: f8 (3,), m.
+    rotation: np.ndarray  #: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
+    #: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
     source: Source = "config"
+    #: s, added to the sensor's times to have those of the lidar's clock; negative if they are late.
     time_offset: float = 0.0
+    #: f8 (7, 7), of the error of the pose: rotation vector, rad, translation, m, both in the lidar frame, and time
+    #: offset, s. The true mount is exp(r) R, translation + t, time_offset + s. None = none is stated.
     covariance: np.ndarray | None = None
 
     @property

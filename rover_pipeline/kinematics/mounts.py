@@ -37,23 +37,15 @@ _MOTIONS = (
 
 @dataclass(frozen=True)
 class MountEstimate:
-    """A mount as recordings show it.
+    """A mount as recordings show it."""
 
-    Attributes:
-        mount: the estimate: the declared mount, from which it starts, where recordings show nothing.
-        covariance: f8 (7, 7), of its error as above, that of the prior included.
-        prior: f8 (7, 7), covariance of the mount from which it starts.
-        remarks: sentences for people.
-        adopted: whether it is better than the declared mount where it was not fitted.
-        shared: f8 (7, 7), the part of the covariance that all recordings of the sensor share, so that more of them do
-            not make it smaller.
-    """
-
-    mount: Mount
-    covariance: np.ndarray
-    prior: np.ndarray
-    remarks: tuple[str, ...] = ()
-    adopted: bool = True
+    mount: Mount  #: the estimate: the declared mount, from which it starts, where recordings show nothing.
+    covariance: np.ndarray  #: f8 (7, 7), of its error as above, that of the prior included.
+    prior: np.ndarray  #: f8 (7, 7), covariance of the mount from which it starts.
+    remarks: tuple[str, ...] = ()  #: sentences for people.
+    adopted: bool = True  #: whether it is better than the declared mount where it was not fitted.
+    #: f8 (7, 7), the part of the covariance that all recordings of the sensor share, so that more of them do not make
+    #: it smaller.
     shared: np.ndarray = field(default_factory=lambda: np.zeros((7, 7)))
 
     @property
@@ -85,18 +77,12 @@ class MountEstimate:
 
 
 class Deviation(NamedTuple):
-    """How far a declared mount is from what recordings show.
+    """How far a declared mount is from what recordings show."""
 
-    Attributes:
-        error: f8 (7,), the error of the declared mount: what is to be added to it; sigma: f8 (7,), of it.
-        probability: that a true mount would be as far away as this by noise.
-        component: the one that is off most in standard deviations, of those that are observed.
-    """
-
-    error: np.ndarray
-    sigma: np.ndarray
-    probability: float
-    component: int
+    error: np.ndarray  #: f8 (7,), the error of the declared mount: what is to be added to it.
+    sigma: np.ndarray  #: f8 (7,), of it.
+    probability: float  #: that a true mount would be as far away as this by noise.
+    component: int  #: the one that is off most in standard deviations, of those that are observed.
 
     @property
     def is_wrong(self) -> bool:

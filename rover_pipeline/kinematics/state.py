@@ -46,15 +46,10 @@ class State(NamedTuple):
 
 
 class Poses(NamedTuple):
-    """Poses of a sensor at N instants.
+    """Poses of a sensor at N instants."""
 
-    Attributes:
-        rot: (N, 3, 3), world-from-sensor.
-        pos: (N, 3), m, in the world frame.
-    """
-
-    rot: np.ndarray
-    pos: np.ndarray
+    rot: np.ndarray  #: (N, 3, 3), world-from-sensor.
+    pos: np.ndarray  #: (N, 3), m, in the world frame.
 
     @property
     def finite(self) -> np.ndarray:

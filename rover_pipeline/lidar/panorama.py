@@ -26,15 +26,10 @@ _QUERIES = 4000
 
 
 class Panorama(NamedTuple):
-    """The pixels of images around a lidar.
+    """The pixels of images around a lidar."""
 
-    Attributes:
-        elevation: f8 (row,), rad, falling.
-        columns: number of columns. They go to the right, and the middle one is ahead.
-    """
-
-    elevation: np.ndarray
-    columns: int
+    elevation: np.ndarray  #: f8 (row,), rad, falling.
+    columns: int  #: number of columns. They go to the right, and the middle one is ahead.
 
     @staticmethod
     def of(sweeps: Sequence[np.ndarray]) -> Panorama | None:

@@ -34,33 +34,21 @@ UNKNOWN_MOTION = (
 
 
 class Sweep(NamedTuple):
-    """The places of a sweep.
+    """The places of a sweep."""
 
-    Attributes:
-        xyz: f4 (row, column, 3), m, lidar frame, each as seen at the instant of its column.
-        rng: u2 (row, column), mm; 0 and 65535 = no return. For points: distance from the origin, at most 65534.
-    """
-
-    xyz: np.ndarray
+    xyz: np.ndarray  #: f4 (row, column, 3), m, lidar frame, each as seen at the instant of its column.
+    #: u2 (row, column), mm; 0 and 65535 = no return. For points: distance from the origin, at most 65534.
     rng: np.ndarray
 
 
 class LidarReader(ABC):
-    """The sweeps of a lidar.
+    """The sweeps of a lidar."""
 
-    Attributes:
-        columns: number of the columns of a sweep.
-        begin: time from a sweep's time stamp to column 0, s.
-        duration: from column 0 to the end of the last one, s; 0 where all points are of one instant.
-        period: median time between sweeps, s.
-        notes: what the user should know of the sweeps.
-    """
-
-    columns: int
-    begin: float
-    duration: float
-    period: float
-    notes: tuple[str, ...] = ()
+    columns: int  #: number of the columns of a sweep.
+    begin: float  #: time from a sweep's time stamp to column 0, s.
+    duration: float  #: from column 0 to the end of the last one, s; 0 where all points are of one instant.
+    period: float  #: median time between sweeps, s.
+    notes: tuple[str, ...] = ()  #: what the user should know of the sweeps.
 
     @abstractmethod
     def sweep(self, stored: Mapping[str, np.ndarray]) -> Sweep:

@@ -15,16 +15,11 @@ _POINTS, _TRIALS = 3000, 300
 
 
 class Floor(NamedTuple):
-    """The floor as the lidar sees it.
+    """The floor as the lidar sees it."""
 
-    Attributes:
-        up: f8 (3,), unit normal, in the world frame.
-        height: of the lidar above it, m.
-        is_plane: True when the sweeps show a plane. Else `up` is the world's z, and the lowest points are the floor.
-    """
-
-    up: np.ndarray
-    height: float
+    up: np.ndarray  #: f8 (3,), unit normal, in the world frame.
+    height: float  #: of the lidar above it, m.
+    #: True when the sweeps show a plane. Else `up` is the world's z, and the lowest points are the floor.
     is_plane: bool
 
 

@@ -24,19 +24,12 @@ _MAX_COLUMNS = 4_000_000
 
 
 class Mirror(NamedTuple):
-    """An upright plane that looks like a mirror.
+    """An upright plane that looks like a mirror."""
 
-    Attributes:
-        normal: f8 (2,), unit vector of x and y, from the lidar's path towards the plane.
-        distance: of the plane from the origin along the normal, m.
-        explained: share of what stands freely behind the plane whose mirror image stands before it.
-        moved: largest such share if it is moved instead, along the plane or towards it.
-    """
-
-    normal: np.ndarray
-    distance: float
-    explained: float
-    moved: float
+    normal: np.ndarray  #: f8 (2,), unit vector of x and y, from the lidar's path towards the plane.
+    distance: float  #: of the plane from the origin along the normal, m.
+    explained: float  #: share of what stands freely behind the plane whose mirror image stands before it.
+    moved: float  #: largest such share if it is moved instead, along the plane or towards it.
 
     def depth(self, points: np.ndarray) -> np.ndarray:
         """How far points, f8 (N, 3) m, are behind the plane, m."""

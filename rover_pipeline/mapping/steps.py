@@ -107,24 +107,16 @@ def build(
 
 @dataclass(frozen=True)
 class _MapBuilder:
-    """Maps ranges of sweeps. It can be sent to other processes.
-
-    Attributes:
-        motion: of the lidar, in a world whose z is up and whose origin is that of `_odom`.
-        floor: below this lidar; its `up` is in the frame of `_odom`.
-        extent: of the grid.
-        numbers: of the sweeps that are used, ascending.
-        boxes: of what moves, if it is left out.
-    """
+    """Maps ranges of sweeps. It can be sent to other processes."""
 
     recording: Recording
     metadata: str
-    motion: SweepMotion
+    motion: SweepMotion  #: of the lidar, in a world whose z is up and whose origin is that of `_odom`.
     options: MapStepOptions
-    floor: Floor
-    extent: Extent
-    numbers: np.ndarray
-    boxes: Boxes | None
+    floor: Floor  #: below this lidar; its `up` is in the frame of `_odom`.
+    extent: Extent  #: of the grid.
+    numbers: np.ndarray  #: of the sweeps that are used, ascending.
+    boxes: Boxes | None  #: of what moves, if it is left out.
 
     def beside(self, name: str, entry: Mapping[str, Any]) -> _MapBuilder:
         """The same of another lidar, which is where an entry of `lidars.json` says."""

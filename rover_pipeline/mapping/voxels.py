@@ -26,17 +26,11 @@ _FIRST_SLOTS = 1 << 14
 
 
 class Cloud(NamedTuple):
-    """The points of a map, one a voxel.
+    """The points of a map, one a voxel."""
 
-    Attributes:
-        xyz: f8 (N, 3), m, mean of the voxel's points.
-        intensity: f4 (N,), their mean reflectivity.
-        counts: u4 (N,), how many they are.
-    """
-
-    xyz: np.ndarray
-    intensity: np.ndarray
-    counts: np.ndarray
+    xyz: np.ndarray  #: f8 (N, 3), m, mean of the voxel's points.
+    intensity: np.ndarray  #: f4 (N,), their mean reflectivity.
+    counts: np.ndarray  #: u4 (N,), how many they are.
 
 
 class PointTable:

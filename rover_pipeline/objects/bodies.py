@@ -29,31 +29,19 @@ _TRIMS = 2
 
 
 class Body(NamedTuple):
-    """A track at the times of sweeps.
+    """A track at the times of sweeps."""
 
-    Attributes:
-        sweep: i8 (N,), numbers of the sweeps, without gaps from the first cluster to the last one.
-        centre: f8 (N, 3), m; vel: f8 (N, 3), m/s; yaw: f8 (N,), rad; in a world whose z is up.
-        extent: f8 (3,), length, width and height, m.
-        vel_sd: f8 (N,), standard deviation of a horizontal component of the velocity, m/s.
-        measured: bool (N,), whether the sweep has a cluster of it.
-        way: m, largest distance between two of its places, less what their uncertainty explains.
-        clusters: number of clusters.
-        likelihood: logarithm of the probability density of what was measured of it.
-        radar: whether radial velocities of the radar are in it.
-    """
-
-    sweep: np.ndarray
-    centre: np.ndarray
-    vel: np.ndarray
-    yaw: np.ndarray
-    extent: np.ndarray
-    vel_sd: np.ndarray
-    measured: np.ndarray
-    way: float
-    clusters: int
-    likelihood: float
-    radar: bool
+    sweep: np.ndarray  #: i8 (N,), numbers of the sweeps, without gaps from the first cluster to the last one.
+    centre: np.ndarray  #: f8 (N, 3), m.
+    vel: np.ndarray  #: f8 (N, 3), m/s.
+    yaw: np.ndarray  #: f8 (N,), rad; in a world whose z is up.
+    extent: np.ndarray  #: f8 (3,), length, width and height, m.
+    vel_sd: np.ndarray  #: f8 (N,), standard deviation of a horizontal component of the velocity, m/s.
+    measured: np.ndarray  #: bool (N,), whether the sweep has a cluster of it.
+    way: float  #: m, largest distance between two of its places, less what their uncertainty explains.
+    clusters: int  #: number of clusters.
+    likelihood: float  #: logarithm of the probability density of what was measured of it.
+    radar: bool  #: whether radial velocities of the radar are in it.
 
     def near(self, stamps: np.ndarray, time: np.ndarray, xy: np.ndarray, margin: np.ndarray | float) -> np.ndarray:
         """Whether places, f8 (P, 2), m, at times, f8 (P,), s, are in its box or at most a margin, m, outside of it.
@@ -91,18 +79,12 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
 
 
 class _Fit(NamedTuple):
-    """A motion and a size of a body that fit one another.
-
-    Attributes:
-        size: f8 (2,), length and width, m.
-        fits: bool (C,), which clusters fit the body.
-        is_length_known: whether any cluster shows both ends of the body.
-    """
+    """A motion and a size of a body that fit one another."""
 
     motion: Smoothed
-    size: np.ndarray
-    fits: np.ndarray
-    is_length_known: bool
+    size: np.ndarray  #: f8 (2,), length and width, m.
+    fits: np.ndarray  #: bool (C,), which clusters fit the body.
+    is_length_known: bool  #: whether any cluster shows both ends of the body.
 
 
 def _length_and_motion(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
@@ -263,23 +245,14 @@ _AZIMUTH_SD = VelocitySection().azimuth_error
 
 
 class Echoes(NamedTuple):
-    """Points of the radar, in the order of their times.
+    """Points of the radar, in the order of their times."""
 
-    Attributes:
-        time: f8 (N,), s.
-        place: f8 (N, 2), x and y in the world, m.
-        direction: f8 (N, 2), horizontal part of the unit vector from the radar to the point, in the world.
-        speed: f8 (N,), m/s, at which the point moves away from where the radar is, over ground.
-        distance: f8 (N,), m, from the radar.
-        ambiguity: m/s; speeds are known up to multiples of it. 0 = it is not known, and none may be used.
-    """
-
-    time: np.ndarray
-    place: np.ndarray
-    direction: np.ndarray
-    speed: np.ndarray
-    distance: np.ndarray
-    ambiguity: float
+    time: np.ndarray  #: f8 (N,), s.
+    place: np.ndarray  #: f8 (N, 2), x and y in the world, m.
+    direction: np.ndarray  #: f8 (N, 2), horizontal part of the unit vector from the radar to the point, in the world.
+    speed: np.ndarray  #: f8 (N,), m/s, at which the point moves away from where the radar is, over ground.
+    distance: np.ndarray  #: f8 (N,), m, from the radar.
+    ambiguity: float  #: m/s; speeds are known up to multiples of it. 0 = it is not known, and none may be used.
 
     @staticmethod
     def of(

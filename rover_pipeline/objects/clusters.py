@@ -27,17 +27,11 @@ STANDING, UNKNOWN, MOVING = range(3)
 
 
 class View(NamedTuple):
-    """The directions of the pixels of destaggered images.
+    """The directions of the pixels of destaggered images."""
 
-    Attributes:
-        first: azimuth of column 0, rad, to the left; columns go to the right.
-        beam: i4 (step of elevation,), the beam nearest to an elevation; -1 = no beam looks there.
-        step: angle between neighbouring columns, rad.
-    """
-
-    first: float
-    beam: np.ndarray
-    step: float
+    first: float  #: azimuth of column 0, rad, to the left; columns go to the right.
+    beam: np.ndarray  #: i4 (step of elevation,), the beam nearest to an elevation; -1 = no beam looks there.
+    step: float  #: angle between neighbouring columns, rad.
 
     @staticmethod
     def of(metadata: str) -> View:
@@ -62,18 +56,12 @@ class View(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A sweep that places of other sweeps are looked for in.
+    """A sweep that places of other sweeps are looked for in."""
 
-    Attributes:
-        time: of the sweep, s; span: longest time before and after it for which it gives evidence, s.
-        rng: u2 (beam, column), mm, destaggered.
-        poses: of the lidar at the columns, in the world.
-    """
-
-    time: float
-    span: float
-    rng: np.ndarray
-    poses: Poses
+    time: float  #: of the sweep, s.
+    span: float  #: longest time before and after it for which it gives evidence, s.
+    rng: np.ndarray  #: u2 (beam, column), mm, destaggered.
+    poses: Poses  #: of the lidar at the columns, in the world.
 
 
 def labels(points: np.ndarray, looks: list[Look], view: View) -> np.ndarray:
@@ -268,20 +256,13 @@ def sampled(points: np.ndarray) -> np.ndarray:
 
 
 class Points(NamedTuple):
-    """The points of a sweep that stand above the ground.
+    """The points of a sweep that stand above the ground."""
 
-    Attributes:
-        xyz: f8 (N, 3), m, in a world whose z is up.
-        time: f8 (N,), s, when each was measured.
-        ground: f8 (N,), z of the ground below, m.
-        label: u1 (N,), STANDING, UNKNOWN or MOVING.
-        open: bool (N,), whether there is something nearer beside it in the sweep, which may hide what it belongs to.
-    """
-
-    xyz: np.ndarray
-    time: np.ndarray
-    ground: np.ndarray
-    label: np.ndarray
+    xyz: np.ndarray  #: f8 (N, 3), m, in a world whose z is up.
+    time: np.ndarray  #: f8 (N,), s, when each was measured.
+    ground: np.ndarray  #: f8 (N,), z of the ground below, m.
+    label: np.ndarray  #: u1 (N,), STANDING, UNKNOWN or MOVING.
+    #: bool (N,), whether there is something nearer beside it in the sweep, which may hide what it belongs to.
     open: np.ndarray
 
     def select(self, chosen: np.ndarray) -> Points:

@@ -43,15 +43,10 @@ _CELL_M = 0.5
 
 
 class Ground(NamedTuple):
-    """Heights of the ground.
+    """Heights of the ground."""
 
-    Attributes:
-        corner: f8 (2,), x and y of the first cell's corner, m.
-        height: f8 (x cell, y cell), z of the ground, m.
-    """
-
-    corner: np.ndarray
-    height: np.ndarray
+    corner: np.ndarray  #: f8 (2,), x and y of the first cell's corner, m.
+    height: np.ndarray  #: f8 (x cell, y cell), z of the ground, m.
 
     @staticmethod
     def of(points: np.ndarray) -> Ground | None:
@@ -98,21 +93,14 @@ def beside_nearer(rng: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Detector:
-    """Finds the clusters of ranges of sweeps. It can be sent to other processes.
+    """Finds the clusters of ranges of sweeps. It can be sent to other processes."""
 
-    Attributes:
-        read: gives u2 (beam, column), mm, destaggered, of a sweep.
-        motion: of the lidar, in a world whose z is up.
-        usable: bool (frame,), sweeps with a valid pose.
-        origin: s, time that all times are counted from.
-    """
-
-    read: Callable[[int], np.ndarray]
+    read: Callable[[int], np.ndarray]  #: gives u2 (beam, column), mm, destaggered, of a sweep.
     metadata: str
-    motion: SweepMotion
-    usable: np.ndarray
+    motion: SweepMotion  #: of the lidar, in a world whose z is up.
+    usable: np.ndarray  #: bool (frame,), sweeps with a valid pose.
     options: ObjectsOptions
-    origin: float
+    origin: float  #: s, time that all times are counted from.
 
     def __call__(self, start: int, stop: int) -> tuple[Clusters, Clusters]:
         """The clusters that move, and those that do not, of the sweeps `start:stop`."""
@@ -170,19 +158,13 @@ class Detector:
 
 
 class LidarView(NamedTuple):
-    """Images of a lidar.
+    """Images of a lidar."""
 
-    Attributes:
-        read: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose; other processes can take it.
-        metadata: `lidar.json` of an Ouster sensor that makes such images.
-        motion: where the lidar is at their columns.
-        notes: what the user should know.
-    """
-
+    #: gives u2 (beam, column), mm, destaggered, of a sweep that has a valid pose; other processes can take it.
     read: Callable[[int], np.ndarray]
-    metadata: str
-    motion: SweepMotion
-    notes: tuple[str, ...] = ()
+    metadata: str  #: `lidar.json` of an Ouster sensor that makes such images.
+    motion: SweepMotion  #: where the lidar is at their columns.
+    notes: tuple[str, ...] = ()  #: what the user should know.
 
 
 def lidar_view(

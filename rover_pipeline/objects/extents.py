@@ -30,16 +30,12 @@ _REFITS = 3
 
 
 class PlanePoses(NamedTuple):
-    """Where a body was at the times of its clusters, and how it moved.
+    """Where a body was at the times of its clusters, and how it moved."""
 
-    Attributes:
-        centre: f8 (C, 2), m; yaw: f8 (C,), rad; vel: f8 (C, 2), m/s; turn: f8 (C,), rad/s.
-    """
-
-    centre: np.ndarray
-    yaw: np.ndarray
-    vel: np.ndarray
-    turn: np.ndarray
+    centre: np.ndarray  #: f8 (C, 2), m.
+    yaw: np.ndarray  #: f8 (C,), rad.
+    vel: np.ndarray  #: f8 (C, 2), m/s.
+    turn: np.ndarray  #: f8 (C,), rad/s.
 
     @staticmethod
     def standing(centre: np.ndarray, yaw: float) -> PlanePoses:

@@ -37,19 +37,12 @@ _AHEAD, _TURNS = (0.1, 1.0, 10.0), (0.01, 0.1, 1.0)
 
 
 class Measurements(NamedTuple):
-    """Single values that were measured of one body.
+    """Single values that were measured of one body."""
 
-    Attributes:
-        time: f8 (M,), s.
-        value: f8 (M,), m, m/s or rad.
-        variance: f8 (M,).
-        weights: f8 (M, 4), of x, y and their velocities in the value; all zero where the value is a heading.
-    """
-
-    time: np.ndarray
-    value: np.ndarray
-    variance: np.ndarray
-    weights: np.ndarray
+    time: np.ndarray  #: f8 (M,), s.
+    value: np.ndarray  #: f8 (M,), m, m/s or rad.
+    variance: np.ndarray  #: f8 (M,).
+    weights: np.ndarray  #: f8 (M, 4), of x, y and their velocities in the value; all zero where the value is a heading.
 
     @staticmethod
     def positions(time: np.ndarray, xy: np.ndarray, variance: np.ndarray, yaw: np.ndarray) -> Measurements:
@@ -78,21 +71,13 @@ class Measurements(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """The motion of a body at the wanted times.
+    """The motion of a body at the wanted times."""
 
-    Attributes:
-        state: f8 (N, 4), x, y, m, and their velocities, m/s.
-        cov: f8 (N, 4, 4).
-        likelihood: logarithm of the probability density of the measurements.
-        heading: f8 (N,), rad, without jumps; None for the model of constant velocity.
-        choice: numbers of the model's parameters in their grids.
-    """
-
-    state: np.ndarray
-    cov: np.ndarray
-    likelihood: float
-    heading: np.ndarray | None = None
-    choice: tuple[int, ...] = ()
+    state: np.ndarray  #: f8 (N, 4), x, y, m, and their velocities, m/s.
+    cov: np.ndarray  #: f8 (N, 4, 4).
+    likelihood: float  #: logarithm of the probability density of the measurements.
+    heading: np.ndarray | None = None  #: f8 (N,), rad, without jumps; None for the model of constant velocity.
+    choice: tuple[int, ...] = ()  #: numbers of the model's parameters in their grids.
 
     @staticmethod
     def standing(time: np.ndarray, xy: np.ndarray, wanted: np.ndarray) -> Smoothed:
@@ -205,20 +190,14 @@ def solve(model: Model, measured: Measurements, times: np.ndarray, begin: np.nda
 
 
 class _Problem(NamedTuple):
-    """Measurements, and a motion between nodes, which are the wanted times.
-
-    Attributes:
-        node: i8 (M,), the node that is nearest to each measurement; later: f8 (M,), s after it.
-        dt: f8 (N - 1,), s, between nodes.
-        prior: f8 (S,), mean of the first state.
-    """
+    """Measurements, and a motion between nodes, which are the wanted times."""
 
     model: Model
     measured: Measurements
-    node: np.ndarray
-    later: np.ndarray
-    dt: np.ndarray
-    prior: np.ndarray
+    node: np.ndarray  #: i8 (M,), the node that is nearest to each measurement.
+    later: np.ndarray  #: f8 (M,), s after it.
+    dt: np.ndarray  #: f8 (N - 1,), s, between nodes.
+    prior: np.ndarray  #: f8 (S,), mean of the first state.
 
     def residuals(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Residuals in standard deviations, f8 (M,), and derivatives of the expected values so, f8 (M, S)."""

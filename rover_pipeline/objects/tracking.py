@@ -47,12 +47,9 @@ def _integrated_noise(density: float, dt: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 class ConstantVelocity(NamedTuple):
-    """State: x, y, m, and their velocities, m/s.
+    """State: x, y, m, and their velocities, m/s."""
 
-    Attributes:
-        noise: power spectral density of the acceleration, m2/s3: the velocity's variance grows by this in a second.
-    """
-
+    #: power spectral density of the acceleration, m2/s3: the velocity's variance grows by this in a second.
     noise: float
 
     def predicted(self, state: np.ndarray, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,15 +73,10 @@ class ConstantVelocity(NamedTuple):
 
 
 class ConstantTurn(NamedTuple):
-    """State: x, y, m, heading, rad, speed, m/s, and turn rate, rad/s.
+    """State: x, y, m, heading, rad, speed, m/s, and turn rate, rad/s."""
 
-    Attributes:
-        ahead: power spectral density of the acceleration along the heading, m2/s3.
-        turn: that of the change of the turn rate, rad2/s3.
-    """
-
-    ahead: float
-    turn: float
+    ahead: float  #: power spectral density of the acceleration along the heading, m2/s3.
+    turn: float  #: that of the change of the turn rate, rad2/s3.
 
     def predicted(self, state: np.ndarray, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         half = state[:, 4] * dt / 2
@@ -140,20 +132,13 @@ _UNASSIGNED = 1e6
 
 @dataclass
 class Track:
-    """One body.
+    """One body."""
 
-    Attributes:
-        hits: its clusters, in the order of their times.
-        state: f8 (4,), x, y, m, and their velocities, m/s, at `time`, s.
-        cov: f8 (2, 2), of a position and a velocity along any direction.
-        misses: sweeps since the last cluster.
-    """
-
-    hits: list[Clusters]
-    state: np.ndarray
-    cov: np.ndarray
+    hits: list[Clusters]  #: its clusters, in the order of their times.
+    state: np.ndarray  #: f8 (4,), x, y, m, and their velocities, m/s, at `time`, s.
+    cov: np.ndarray  #: f8 (2, 2), of a position and a velocity along any direction.
     time: float
-    misses: int = 0
+    misses: int = 0  #: sweeps since the last cluster.
 
     @staticmethod
     def begun(own: Clusters) -> Track:

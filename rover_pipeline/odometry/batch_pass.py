@@ -22,20 +22,14 @@ from rover_pipeline.odometry.vibration import Vibration
 
 @dataclass
 class BatchPass:
-    """What each segment contributes to one batch pass: first its map, then normal equations.
-
-    Attributes:
-        store: the sums of the segments' maps, by the number of the segment.
-        errors: of points, as far as they are known.
-        vibration: rotations of the lidar about the trajectory.
-    """
+    """What each segment contributes to one batch pass: first its map, then normal equations."""
 
     reader: SweepReader
     trajectory: SplineTrajectory
     ranges: Sequence[tuple[int, int]]
-    store: Exchange
-    errors: PointErrors
-    vibration: Vibration
+    store: Exchange  #: the sums of the segments' maps, by the number of the segment.
+    errors: PointErrors  #: of points, as far as they are known.
+    vibration: Vibration  #: rotations of the lidar about the trajectory.
 
     def put_map(self, start: int, stop: int) -> None:
         """Make the map of a segment and put it into the store."""

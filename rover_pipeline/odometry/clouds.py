@@ -21,15 +21,10 @@ BLOCK = 16
 
 
 class Cloud(NamedTuple):
-    """The points of a sweep, all that there are.
+    """The points of a sweep, all that there are."""
 
-    Attributes:
-        points: f4 (N, 3), m, lidar frame.
-        column: i4 (N,), of the columns of equal time, see `COLUMNS`.
-    """
-
-    points: np.ndarray
-    column: np.ndarray
+    points: np.ndarray  #: f4 (N, 3), m, lidar frame.
+    column: np.ndarray  #: i4 (N,), of the columns of equal time, see `COLUMNS`.
 
 
 #: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or points.
@@ -38,19 +33,13 @@ Scan = np.ndarray | Cloud
 
 @dataclass
 class ScanReader:
-    """Reads sweeps of a recording, and selects what is registered of them.
+    """Reads sweeps of a recording, and selects what is registered of them."""
 
-    Attributes:
-        recording: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
-        own: where the rig itself is seen, which is left out.
-        density: how many times as many points as the options ask for are registered.
-    """
-
-    recording: Recording
+    recording: Recording  #: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
     options: OdometryOptions
     metadata: str
-    own: tuple[OwnRegion, ...] = ()
-    density: int = 1
+    own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
+    density: int = 1  #: how many times as many points as the options ask for are registered.
 
     @property
     def lidar(self) -> LidarReader:

@@ -26,17 +26,13 @@ _WARNED = 0.3
 
 
 class Distortion(NamedTuple):
-    """How much of the motion within sweeps their points hold.
+    """How much of the motion within sweeps their points hold."""
 
-    Attributes:
-        turning: sense in which the beams turn, if there is any distortion.
-        share: of the motion, about: 1 = all of it, 0 = it is undone. The trajectory was made without it, which makes it
-            seem smaller.
-        error: standard deviation of the share, by how much sweeps differ in which sense of turning fits them better.
-    """
-
-    turning: Turning
+    turning: Turning  #: sense in which the beams turn, if there is any distortion.
+    #: of the motion, about: 1 = all of it, 0 = it is undone. The trajectory was made without it, which makes it seem
+    #: smaller.
     share: float
+    #: standard deviation of the share, by how much sweeps differ in which sense of turning fits them better.
     error: float
 
     def summary(self) -> dict[str, Any]:

@@ -36,17 +36,11 @@ _MIN_FIT, _MAX_ALTERNATIVE, _SAME = 0.6, 0.85, 0.05
 
 
 class Join(NamedTuple):
-    """The pose of the world after a gap in the world before it.
+    """The pose of the world after a gap in the world before it."""
 
-    Attributes:
-        poses: rotation (3, 3) and position (3,).
-        planes: number of planes that fit.
-        certain: whether it is the only pose at which they fit.
-    """
-
-    poses: Poses
-    planes: int
-    certain: bool
+    poses: Poses  #: rotation (3, 3) and position (3,).
+    planes: int  #: number of planes that fit.
+    certain: bool  #: whether it is the only pose at which they fit.
 
 
 def gaps(ts: np.ndarray, used: np.ndarray) -> list[int]:

@@ -81,22 +81,15 @@ class Samples(NamedTuple):
 
 
 class Imu(NamedTuple):
-    """What the IMU says, by the lidar's clock and in the lidar's frame.
+    """What the IMU says, by the lidar's clock and in the lidar's frame."""
 
-    Attributes:
-        used: "used", or why the gyroscope is not.
-        gyro: rates that the trajectory's spline can follow; vibration: the rest.
-        summary: for the provenance; notes: what the user is warned of.
-        calibration: None where nothing was calibrated.
-        error: root mean square difference of its rates from the lidar's, rad/s; infinite where it is not used.
-    """
-
-    used: str
-    gyro: Gyro = NO_GYRO
-    vibration: Vibration = NO_VIBRATION
-    summary: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
-    calibration: Calibration | None = None
+    used: str  #: "used", or why the gyroscope is not.
+    gyro: Gyro = NO_GYRO  #: rates that the trajectory's spline can follow.
+    vibration: Vibration = NO_VIBRATION  #: the rest.
+    summary: dict[str, Any] | None = None  #: for the provenance.
+    notes: Sequence[str] = ()  #: what the user is warned of.
+    calibration: Calibration | None = None  #: None where nothing was calibrated.
+    #: root mean square difference of its rates from the lidar's, rad/s; infinite where it is not used.
     error: float = np.inf
 
     @property

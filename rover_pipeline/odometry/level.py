@@ -42,27 +42,18 @@ _DOWNWARD = 2.0
 
 
 class Level(NamedTuple):
-    """Up, as an accelerometer measures it.
+    """Up, as an accelerometer measures it."""
 
-    Attributes:
-        up: f8 (3,), unit vector in the world.
-        tilt_sigma: standard deviation of its direction, rad.
-        bias: f8 (3,), m/s2, of the specific force in the IMU frame; bias_sigma: f8 (3,).
-        arm: f8 (3,), m, of the IMU in the lidar frame.
-        downward: whether the device gives gravity, which points down, instead of the specific force, or the trajectory
-            is in a mirror, where the device feels the opposite of its accelerations; certain: whether the motion shows
-            which.
-        arm_cov: f8 (3, 3), m2, of the arm, `ARM_PRIOR` included, which is around zero.
-    """
-
-    up: np.ndarray
-    tilt_sigma: float
-    bias: np.ndarray
-    bias_sigma: np.ndarray
-    arm: np.ndarray
+    up: np.ndarray  #: f8 (3,), unit vector in the world.
+    tilt_sigma: float  #: standard deviation of its direction, rad.
+    bias: np.ndarray  #: f8 (3,), m/s2, of the specific force in the IMU frame.
+    bias_sigma: np.ndarray  #: f8 (3,).
+    arm: np.ndarray  #: f8 (3,), m, of the IMU in the lidar frame.
+    #: whether the device gives gravity, which points down, instead of the specific force, or the trajectory is in a
+    #: mirror, where the device feels the opposite of its accelerations.
     downward: bool
-    arm_cov: np.ndarray = ARM_PRIOR
-    certain: bool = True
+    arm_cov: np.ndarray = ARM_PRIOR  #: f8 (3, 3), m2, of the arm, `ARM_PRIOR` included, which is around zero.
+    certain: bool = True  #: whether the motion shows which.
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it."""

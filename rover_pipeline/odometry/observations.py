@@ -27,15 +27,10 @@ MAX_GAP, MIN_RATES = 0.05, 10
 
 
 class Points(NamedTuple):
-    """Points in the lidar frame, each measured at the instant of its column.
+    """Points in the lidar frame, each measured at the instant of its column."""
 
-    Attributes:
-        points: f4 (N, 3), metres.
-        column: i4 (N,), rising, into the `times` of the sweep.
-    """
-
-    points: np.ndarray
-    column: np.ndarray
+    points: np.ndarray  #: f4 (N, 3), metres.
+    column: np.ndarray  #: i4 (N,), rising, into the `times` of the sweep.
 
     def one_a_voxel(self, size: float) -> Points:
         """One point, chosen at random, of those in each voxel, so that each counts for the surface that it is on.
@@ -73,21 +68,13 @@ NO_POINTS = Points(np.zeros((0, 3), "f4"), np.zeros(0, "i4"))
 
 
 class Sweep(NamedTuple):
-    """Points of a sweep in the lidar frame, each measured at the instant of its column.
+    """Points of a sweep in the lidar frame, each measured at the instant of its column."""
 
-    Attributes:
-        points: f4 (N, 3), metres.
-        column: i4 (N,), rising, into `times`.
-        times: f8 (C,), rising, seconds.
-        end: the instant that the sweep's pose refers to, seconds.
-        held_out: other points, which are not registered. They measure how good the registration is.
-    """
-
-    points: np.ndarray
-    column: np.ndarray
-    times: np.ndarray
-    end: float
-    held_out: Points = NO_POINTS
+    points: np.ndarray  #: f4 (N, 3), metres.
+    column: np.ndarray  #: i4 (N,), rising, into `times`.
+    times: np.ndarray  #: f8 (C,), rising, seconds.
+    end: float  #: the instant that the sweep's pose refers to, seconds.
+    held_out: Points = NO_POINTS  #: other points, which are not registered. They measure how good the registration is.
 
     @property
     def evaluated(self) -> Points:
@@ -252,17 +239,11 @@ def one_in(count: int, wanted: int, density: int) -> int:
 
 
 class Gyro(NamedTuple):
-    """Measured angular velocities.
+    """Measured angular velocities."""
 
-    Attributes:
-        times: f8 (G,), rising, seconds.
-        rates: f8 (G, 3), rad/s, in the lidar frame.
-        noise: standard deviation of a rate, rad/s.
-    """
-
-    times: np.ndarray
-    rates: np.ndarray
-    noise: float
+    times: np.ndarray  #: f8 (G,), rising, seconds.
+    rates: np.ndarray  #: f8 (G, 3), rad/s, in the lidar frame.
+    noise: float  #: standard deviation of a rate, rad/s.
 
     def between(self, start: float, stop: float) -> Gyro:
         part = slice(*np.searchsorted(self.times, (start, stop)))

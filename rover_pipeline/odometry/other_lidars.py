@@ -41,17 +41,11 @@ _GATES, _STEPS, _SETTLED = (1.0, 0.3, 0.1, GATE), 8, 0.01
 
 
 class MountFit(NamedTuple):
-    """What a recording shows of the mount of another lidar.
+    """What a recording shows of the mount of another lidar."""
 
-    Attributes:
-        declared: the mount from which the estimate started.
-        estimate: see there; its covariance is that of the recording and of a wide prior.
-        inliers: fraction of its points that lie on the map of the main lidar.
-    """
-
-    declared: Mount
-    estimate: MountEstimate
-    inliers: float
+    declared: Mount  #: the mount from which the estimate started.
+    estimate: MountEstimate  #: see there; its covariance is that of the recording and of a wide prior.
+    inliers: float  #: fraction of its points that lie on the map of the main lidar.
 
     @property
     def contradiction(self) -> str:
@@ -75,20 +69,14 @@ class MountFit(NamedTuple):
 
 @dataclass(frozen=True)
 class OtherLidar:
-    """A lidar beside the main one, whose sweeps are registered along its trajectory.
-
-    Attributes:
-        reader: of its sweeps; its times are those of the main lidar's clock, by the mount's time offset.
-        mount: its pose in the main lidar's frame.
-        frames: i8 (frame,), the sweep of the main lidar that ends next to each of its sweeps; -1 = none does.
-        vibration: rotations of the main lidar about the trajectory.
-    """
+    """A lidar beside the main one, whose sweeps are registered along its trajectory."""
 
     name: str
-    reader: SweepReader
-    mount: Mount
+    reader: SweepReader  #: of its sweeps; its times are those of the main lidar's clock, by the mount's time offset.
+    mount: Mount  #: its pose in the main lidar's frame.
+    #: i8 (frame,), the sweep of the main lidar that ends next to each of its sweeps; -1 = none does.
     frames: np.ndarray
-    vibration: Vibration = NO_VIBRATION
+    vibration: Vibration = NO_VIBRATION  #: rotations of the main lidar about the trajectory.
 
     @classmethod
     def of(cls, name: str, recording: Recording, mount: Mount, main: SweepReader, origin: float) -> OtherLidar:

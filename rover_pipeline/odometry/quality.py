@@ -37,32 +37,24 @@ _GLIDES, _TURNS = 0.2, np.radians(0.35)
 
 
 class Quality(NamedTuple):
-    """How well the sweep of each frame fits the map of other sweeps; NaN where no sweep was used.
+    """How well the sweep of each frame fits the map of other sweeps; NaN where no sweep was used."""
 
-    Attributes:
-        inliers: f8 (frame,), fraction of points on planes.
-        residual: f8 (frame,), root mean square of their distances, metres.
-        information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
-        error: f8 (frame,), standard deviation of the position in its least certain direction, with `disagreement`,
-            metres.
-        disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
-        structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2, without
-            any single small body.
-        both_sides: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
-        misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
-            expected, or that sweeps show which fit where this is more.
-        landmarks: f8 (2, frame), see `SweepFit.landmarks`.
-    """
-
-    inliers: np.ndarray
-    residual: np.ndarray
-    information: np.ndarray
+    inliers: np.ndarray  #: f8 (frame,), fraction of points on planes.
+    residual: np.ndarray  #: f8 (frame,), root mean square of their distances, metres.
+    information: np.ndarray  #: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
+    #: f8 (frame,), standard deviation of the position in its least certain direction, with `disagreement`, metres.
     error: np.ndarray
+    #: f8 (frame,), how far held-out points would move a pose over two seconds, beyond their noise, m.
     disagreement: np.ndarray
+    #: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2, without any single
+    #: small body.
     structure: np.ndarray
+    #: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
     both_sides: np.ndarray
+    #: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
+    #: expected, or that sweeps show which fit where this is more.
     misfit: np.ndarray
-    landmarks: np.ndarray = np.zeros((2, 1))
+    landmarks: np.ndarray = np.zeros((2, 1))  #: f8 (2, frame), see `SweepFit.landmarks`.
 
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
@@ -168,17 +160,11 @@ class Quality(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Poses that one rule does not trust.
+    """Poses that one rule does not trust."""
 
-    Attributes:
-        rule: its name in the provenance.
-        frames: bool (frame,).
-        parts: whether the motion across these frames is unknown, so that only the poses on one side of them are in one
-            world.
-    """
-
-    rule: str
-    frames: np.ndarray
+    rule: str  #: its name in the provenance.
+    frames: np.ndarray  #: bool (frame,).
+    #: whether the motion across these frames is unknown, so that only the poses on one side of them are in one world.
     parts: bool = False
 
 

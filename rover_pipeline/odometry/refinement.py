@@ -58,34 +58,22 @@ _SAME = 1.0
 
 
 class Batch(NamedTuple):
-    """A trajectory, and what is known about it from all sweeps at once.
+    """A trajectory, and what is known about it from all sweeps at once."""
 
-    Attributes:
-        trajectory: which `fits` and `equations` belong to.
-        fits: of each frame.
-        information: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
-        system: the equations of all control points.
-        noise: variance of the points' distances from their planes, relative to the expected one.
-        errors: of points, which the equations took for known.
-        vibration: rotations of the lidar about the trajectory.
-        missing_information: share of an error that a pass leaves, because the map follows the trajectory; see
-            `convergence.rate`.
-        remaining: f8 (frame, 6), how far further passes would move the poses, if there were any, m and then rad, in the
-            lidar frame.
-        remaining_elevation: how far they would raise the beams, rad.
-        others: what its sweeps show of the errors of further lidars; see `PointErrors`.
-    """
-
-    trajectory: SplineTrajectory
-    fits: list[SweepFit]
-    information: np.ndarray
-    system: SplineSystem
-    noise: float
-    errors: PointErrors
-    vibration: Vibration = NO_VIBRATION
+    trajectory: SplineTrajectory  #: which `fits` and `equations` belong to.
+    fits: list[SweepFit]  #: of each frame.
+    information: np.ndarray  #: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
+    system: SplineSystem  #: the equations of all control points.
+    noise: float  #: variance of the points' distances from their planes, relative to the expected one.
+    errors: PointErrors  #: of points, which the equations took for known.
+    vibration: Vibration = NO_VIBRATION  #: rotations of the lidar about the trajectory.
+    #: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
     missing_information: float = 0.0
+    #: f8 (frame, 6), how far further passes would move the poses, if there were any, m and then rad, in the lidar
+    #: frame.
     remaining: np.ndarray = np.zeros((1, 6))
-    remaining_elevation: float = 0.0
+    remaining_elevation: float = 0.0  #: how far they would raise the beams, rad.
+    #: what its sweeps show of the errors of further lidars; see `PointErrors`.
     others: tuple[tuple[tuple[float, float], float], ...] = ()
 
     @property
@@ -143,20 +131,14 @@ class Batch(NamedTuple):
 
 
 class Refined(NamedTuple):
-    """The trajectory after the batch passes.
-
-    Attributes:
-        dropped: why the gyroscope was dropped; "" if it was not.
-        mounts: what the recording shows of the mount of each other lidar, by name.
-        left_out: why each other lidar that is not used was left out, by name.
-        used: the others, where they were found to be.
-    """
+    """The trajectory after the batch passes."""
 
     batch: Batch
-    dropped: str
+    dropped: str  #: why the gyroscope was dropped; "" if it was not.
+    #: what the recording shows of the mount of each other lidar, by name.
     mounts: Mapping[str, MountFit] = MappingProxyType({})
-    left_out: Mapping[str, str] = MappingProxyType({})
-    used: Sequence[OtherLidar] = ()
+    left_out: Mapping[str, str] = MappingProxyType({})  #: why each other lidar that is not used was left out, by name.
+    used: Sequence[OtherLidar] = ()  #: the others, where they were found to be.
 
 
 def refine_in_batch(

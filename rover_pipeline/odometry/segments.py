@@ -173,14 +173,10 @@ class SweepReader:
 
 @dataclass
 class Registration:
-    """Segments that are registered independently, in any process. Their maps are kept outside of memory.
-
-    Attributes:
-        ranges: first frames of the segments, and one after the last.
-    """
+    """Segments that are registered independently, in any process. Their maps are kept outside of memory."""
 
     reader: SweepReader
-    ranges: Sequence[tuple[int, int]]
+    ranges: Sequence[tuple[int, int]]  #: first frames of the segments, and one after the last.
     store: Exchange
 
     def trajectories(self) -> list[SplineTrajectory]:

@@ -24,15 +24,10 @@ THIRD_DIFFERENCE = np.array([-1.0, 3.0, -3.0, 1.0])
 
 
 class Instants(NamedTuple):
-    """Instants as the spline locates them.
+    """Instants as the spline locates them."""
 
-    Attributes:
-        first: i8 (N,), number of the first of the four control points that act on each instant.
-        fraction: f8 (N,), of the knot interval that has gone by, 0 to 1.
-    """
-
-    first: np.ndarray
-    fraction: np.ndarray
+    first: np.ndarray  #: i8 (N,), number of the first of the four control points that act on each instant.
+    fraction: np.ndarray  #: f8 (N,), of the knot interval that has gone by, 0 to 1.
 
     def relative_to(self, start: int) -> Instants:
         """The same for a part of the spline that begins with control point `start`."""
@@ -176,19 +171,12 @@ def evaluate_spline(
 
 
 class SplineTrajectory(NamedTuple):
-    """A trajectory by control points at equal distances in time.
+    """A trajectory by control points at equal distances in time."""
 
-    Attributes:
-        start: first instant that the trajectory is defined at, seconds.
-        step: distance of the knots, seconds.
-        pos: f8 (M, 3), control points of the position, metres.
-        rot: f8 (M, 3, 3), control points of the rotation, world-from-lidar.
-    """
-
-    start: float
-    step: float
-    pos: np.ndarray
-    rot: np.ndarray
+    start: float  #: first instant that the trajectory is defined at, seconds.
+    step: float  #: distance of the knots, seconds.
+    pos: np.ndarray  #: f8 (M, 3), control points of the position, metres.
+    rot: np.ndarray  #: f8 (M, 3, 3), control points of the rotation, world-from-lidar.
 
     @staticmethod
     def at_rest(start: float, stop: float, step: float) -> SplineTrajectory:

@@ -42,19 +42,12 @@ _ONE_BEAM = 0.002
 
 
 class VoxelArrays(NamedTuple):
-    """The voxels of one size. Rows are in the order in which the voxels were first touched.
+    """The voxels of one size. Rows are in the order in which the voxels were first touched."""
 
-    Attributes:
-        slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
-        keys: i8 (row,).
-        sums: f8 (row, 19).
-        planes: f8 (row, 16).
-    """
-
-    slots: np.ndarray
-    keys: np.ndarray
-    sums: np.ndarray
-    planes: np.ndarray
+    slots: np.ndarray  #: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
+    keys: np.ndarray  #: i8 (row,).
+    sums: np.ndarray  #: f8 (row, 19).
+    planes: np.ndarray  #: f8 (row, 16).
 
 
 class SurfelTables(NamedTuple):

@@ -27,17 +27,11 @@ _MIN_ANGLE, _NOISES = 3e-4, 4.0
 
 
 class Vibration(NamedTuple):
-    """Rotations of the lidar relative to the trajectory's spline.
+    """Rotations of the lidar relative to the trajectory's spline."""
 
-    Attributes:
-        times: f8 (G,), rising, s.
-        angle: f8 (G, 3), rad, rotation vectors spline-from-lidar.
-        rate: f8 (G, 3), rad/s, how these change.
-    """
-
-    times: np.ndarray
-    angle: np.ndarray
-    rate: np.ndarray
+    times: np.ndarray  #: f8 (G,), rising, s.
+    angle: np.ndarray  #: f8 (G, 3), rad, rotation vectors spline-from-lidar.
+    rate: np.ndarray  #: f8 (G, 3), rad/s, how these change.
 
     def at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rotation vectors, f8 (N, 3), and how they change, f8 (N, 3), at N instants; 0 where nothing was measured."""

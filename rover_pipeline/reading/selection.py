@@ -46,15 +46,11 @@ def _unknown(name: str, record: Record) -> str:
 
 
 class Selection(NamedTuple):
-    """Samples of a channel, and a part of each of them.
+    """Samples of a channel, and a part of each of them."""
 
-    Attributes:
-        samples: one number, a range of numbers, or an array i8 (N,); all from 0 to the number of samples - 1.
-        rest: indices of the axes of a sample.
-    """
-
+    #: one number, a range of numbers, or an array i8 (N,); all from 0 to the number of samples - 1.
     samples: int | range | np.ndarray
-    rest: tuple[Any, ...]
+    rest: tuple[Any, ...]  #: indices of the axes of a sample.
 
 
 def select(key: Any, count: int, axes: int, where: str) -> Selection:

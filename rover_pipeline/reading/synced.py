@@ -31,19 +31,12 @@ _ABOUT = (TS, "dt", VALID, "index")
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One of the sensors whose samples are put together.
+    """One of the sensors whose samples are put together."""
 
-    Attributes:
-        sensor: the sensor.
-        channels: those that are read.
-        index: its sample at each instant of `_sync`, i8 (instant,); -1 = none within the tolerance.
-        dt: time of that sample minus that of the instant, s, f8 (instant,); NaN where there is none.
-    """
-
-    sensor: Sensor
-    channels: tuple[Channel, ...]
-    index: np.ndarray
-    dt: np.ndarray
+    sensor: Sensor  #: the sensor.
+    channels: tuple[Channel, ...]  #: those that are read.
+    index: np.ndarray  #: its sample at each instant of `_sync`, i8 (instant,); -1 = none within the tolerance.
+    dt: np.ndarray  #: time of that sample minus that of the instant, s, f8 (instant,); NaN where there is none.
 
     def read(self, instant: int) -> Record | None:
         """Its sample at an instant; None where there is none."""

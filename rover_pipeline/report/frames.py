@@ -35,25 +35,15 @@ _Render = Callable[[np.ndarray], list[np.ndarray]]
 
 
 class Frame(NamedTuple):
-    """One image of an instant.
+    """One image of an instant."""
 
-    Attributes:
-        title: what is shown, and of which sensor where the recording has several; scale: what its axes span, empty for
-            a camera.
-        image: None when the sample cannot be decoded.
-        offset_s: its time after the instant, s.
-        invalid: whether its `valid` is 0.
-        half_width: whether it is as clear at half the width.
-        empty: what it does not show, such as `no return`; "" = it shows something.
-    """
-
-    title: str
-    scale: str
-    image: pixels.EmbeddedImage | None
-    offset_s: float
-    invalid: bool
-    half_width: bool
-    empty: str = ""
+    title: str  #: what is shown, and of which sensor where the recording has several.
+    scale: str  #: what its axes span, empty for a camera.
+    image: pixels.EmbeddedImage | None  #: None when the sample cannot be decoded.
+    offset_s: float  #: its time after the instant, s.
+    invalid: bool  #: whether its `valid` is 0.
+    half_width: bool  #: whether it is as clear at half the width.
+    empty: str = ""  #: what it does not show, such as `no return`; "" = it shows something.
 
 
 class Instant(NamedTuple):

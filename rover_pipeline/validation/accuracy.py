@@ -64,28 +64,18 @@ class Errors(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """Errors of a trajectory. Those for which there are too few poses are None.
+    """Errors of a trajectory. Those for which there are too few poses are None."""
 
-    Attributes:
-        samples: poses; valid: those with `valid` = 1; compared: valid ones at whose instant the reference is known.
-        wrong: valid poses that are wrong and sure: the motion to them, from the valid pose before or from that of two
-            seconds before, is off by more than 0.05 m and 3 % of its length.
-        way_m: length of the path of the reference over the poses compared.
-        ate_m: root mean square distance of positions after the rigid motion that fits best; ate_max_m: the largest.
-        rotation_deg: root mean square angle, in the world that fits the rotations best.
-        second, ten_metres: errors of the motion over a second, and over ten metres of path.
-        nees: mean square of the error of poses relative to the first one, normalised by their covariance, for each of
-            the six degrees of freedom: about 1 where the covariance is right.
-    """
-
-    samples: int
-    valid: int
-    compared: int
+    samples: int  #: poses.
+    valid: int  #: those with `valid` = 1.
+    compared: int  #: valid ones at whose instant the reference is known.
+    #: valid poses that are wrong and sure: the motion to them, from the valid pose before or from that of two seconds
+    #: before, is off by more than 0.05 m and 3 % of its length.
     wrong: int
-    way_m: float
-    ate_m: float | None
-    ate_max_m: float | None
-    rotation_deg: float | None
+    way_m: float  #: length of the path of the reference over the poses compared.
+    ate_m: float | None  #: root mean square distance of positions after the rigid motion that fits best.
+    ate_max_m: float | None  #: the largest.
+    rotation_deg: float | None  #: root mean square angle, in the world that fits the rotations best.
     second: Relative | None
     ten_metres: Relative | None
     nees: float | None

@@ -51,17 +51,12 @@ _INSTANT = "radar_instant_after_ts_s"
 
 
 class Against(NamedTuple):
-    """What to compare with.
+    """What to compare with."""
 
-    Attributes:
-        path: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
-        offset: seconds that are added to the times of the reference.
-        limits: what a trajectory must keep to.
-    """
-
+    #: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
     path: Path | None = None
-    offset: float = 0.0
-    limits: Limits = MappingProxyType({})
+    offset: float = 0.0  #: seconds that are added to the times of the reference.
+    limits: Limits = MappingProxyType({})  #: what a trajectory must keep to.
 
 
 class Given(NamedTuple):
@@ -97,22 +92,15 @@ def trajectories(trace: Path) -> dict[str, str]:
 
 
 class Comparison(NamedTuple):
-    """One trajectory beside one reference.
+    """One trajectory beside one reference."""
 
-    Attributes:
-        sensor: for example `_odom`; against: the reference.
-        accuracy: None where nothing could be compared.
-        notes: what the figures do not say.
-        problems: one line each: limits that are not kept, what is wrong and sure, why nothing could be compared.
-        contradictions: of `_odom` and the reference.
-    """
-
-    sensor: str
-    against: str
-    accuracy: Accuracy | None
-    notes: tuple[str, ...] = ()
+    sensor: str  #: for example `_odom`.
+    against: str  #: the reference.
+    accuracy: Accuracy | None  #: None where nothing could be compared.
+    notes: tuple[str, ...] = ()  #: what the figures do not say.
+    #: one line each: limits that are not kept, what is wrong and sure, why nothing could be compared.
     problems: tuple[str, ...] = ()
-    contradictions: tuple[Contradiction, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()  #: of `_odom` and the reference.
 
     def as_json(self) -> dict[str, Any]:
         remarks = {"contradictions": [each._asdict() for each in self.contradictions], "notes": [*self.notes]}

@@ -46,19 +46,12 @@ _OURS = "-m rover_pipeline "
 
 
 class FailedJob(NamedTuple):
-    """A job that failed, and was not successful since.
+    """A job that failed, and was not successful since."""
 
-    Attributes:
-        rule: its name.
-        outputs: paths of them.
-        logs: paths of its logs.
-        message: what the executor says, such as the state that Slurm gives; may be empty.
-    """
-
-    rule: str
-    outputs: tuple[str, ...]
-    logs: tuple[str, ...]
-    message: str
+    rule: str  #: its name.
+    outputs: tuple[str, ...]  #: paths of them.
+    logs: tuple[str, ...]  #: paths of its logs.
+    message: str  #: what the executor says, such as the state that Slurm gives; may be empty.
 
 
 class JobWatch(logging.Filter):

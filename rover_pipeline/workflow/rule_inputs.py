@@ -45,17 +45,11 @@ def refusal(path: str) -> str:
 
 
 class Reads(NamedTuple):
-    """What a step reads of a recording.
+    """What a step reads of a recording."""
 
-    Attributes:
-        files: of the recording itself, such as `config.yaml`.
-        sensors: name -> its channels, and whether the step does without them.
-        every: channels of every raw sensor.
-    """
-
-    files: list[str]
-    sensors: dict[str, tuple[tuple[str, ...], bool]]
-    every: list[str]
+    files: list[str]  #: of the recording itself, such as `config.yaml`.
+    sensors: dict[str, tuple[tuple[str, ...], bool]]  #: name -> its channels, and whether the step does without them.
+    every: list[str]  #: channels of every raw sensor.
 
     @classmethod
     def of(cls, step: Step) -> Reads:

@@ -26,6 +26,7 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
@@ -387,6 +388,7 @@ def _archive(container: Path, path: Path) -> Path:
         for each in listed:
             entry = zipfile.ZipInfo(each.relative_to(container).as_posix(), _ZIP_TIME)
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, each.read_bytes())
+            with opened_file(each) as source:
+                archive.writestr(entry, source.read())
             advance(1)
     return path

@@ -72,19 +72,12 @@ ARRAYS: dict[str, tuple[np.dtype, int]] = {
 
 
 class Scene(NamedTuple):
-    """The rig at the frames of a scene.
+    """The rig at the frames of a scene."""
 
-    Attributes:
-        times: i8 (frame,), nanoseconds since the epoch, at a constant step.
-        pos: f8 (frame, 3), m, of the lidar in the world of `_odom`.
-        rot: f8 (frame, 3, 3), world-from-lidar.
-        split: number of the split that all its frames belong to.
-    """
-
-    times: np.ndarray
-    pos: np.ndarray
-    rot: np.ndarray
-    split: int
+    times: np.ndarray  #: i8 (frame,), nanoseconds since the epoch, at a constant step.
+    pos: np.ndarray  #: f8 (frame, 3), m, of the lidar in the world of `_odom`.
+    rot: np.ndarray  #: f8 (frame, 3, 3), world-from-lidar.
+    split: int  #: number of the split that all its frames belong to.
 
 
 def frame_times(begin: float, end: float, rate: float) -> np.ndarray:

@@ -48,20 +48,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Item:
-    """What an MDA file holds.
+    """What an MDA file holds."""
 
-    Attributes:
-        data_type: of the payload, one of `DATA_TYPES`.
-        payload: the bytes of the original file.
-        metadata: free text, here compact JSON.
-        tags: free texts.
-        groups: name of an annotation -> its revisions, oldest first.
-    """
-
-    data_type: str
-    payload: bytes
-    metadata: str = ""
-    tags: tuple[str, ...] = ()
+    data_type: str  #: of the payload, one of `DATA_TYPES`.
+    payload: bytes  #: the bytes of the original file.
+    metadata: str = ""  #: free text, here compact JSON.
+    tags: tuple[str, ...] = ()  #: free texts.
+    #: name of an annotation -> its revisions, oldest first.
     groups: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
 
 

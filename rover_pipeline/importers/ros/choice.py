@@ -45,19 +45,12 @@ _SINGLE = ("reference", "camera_info")
 
 
 class Choice(NamedTuple):
-    """What topics become.
+    """What topics become."""
 
-    Attributes:
-        topics: sensor, or `reference` -> topic; the main sensor of a role has the name of the role.
-        roles: sensor -> its role.
-        lenses: camera -> its CameraInfo.
-        left: topic -> why it is left out.
-    """
-
-    topics: dict[str, Topic]
-    roles: dict[str, str]
-    lenses: dict[str, Topic]
-    left: dict[str, str]
+    topics: dict[str, Topic]  #: sensor, or `reference` -> topic; the main sensor of a role has the name of the role.
+    roles: dict[str, str]  #: sensor -> its role.
+    lenses: dict[str, Topic]  #: camera -> its CameraInfo.
+    left: dict[str, str]  #: topic -> why it is left out.
 
 
 def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool = False) -> Choice:

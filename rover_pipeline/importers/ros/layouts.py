@@ -87,18 +87,13 @@ def vectors(points: np.ndarray) -> np.ndarray:
 
 
 class TimeUnit(NamedTuple):
-    """How the instants of points are stored.
+    """How the instants of points are stored."""
 
-    Attributes:
-        fields: one name, or those of seconds and nanoseconds.
-        unit: name of the unit; seconds: its length.
-        reference: `header` = counted from the header's stamp; `epoch` = of the header's clock; `own` = of another
-            clock, of which only differences can be used.
-    """
-
-    fields: tuple[str, ...]
-    unit: str
-    seconds: float
+    fields: tuple[str, ...]  #: one name, or those of seconds and nanoseconds.
+    unit: str  #: name of the unit.
+    seconds: float  #: its length.
+    #: `header` = counted from the header's stamp; `epoch` = of the header's clock; `own` = of another clock, of which
+    #: only differences can be used.
     reference: str
 
     def offsets(self, points: np.ndarray | Mapping[str, np.ndarray], stamp: int) -> np.ndarray:

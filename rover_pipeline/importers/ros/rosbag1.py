@@ -23,19 +23,13 @@ _UNINDEXED = "`rosbag reindex` repairs it, or --partial takes its whole messages
 
 
 class _Part(NamedTuple):
-    """A record of a file that matters: a chunk, or a connection.
+    """A record of a file that matters: a chunk, or a connection."""
 
-    Attributes:
-        at: its first byte; header: its fields; data: its content.
-        compression: of a chunk; None = it is a connection.
-        missing: bytes that a chunk lacks at the end of the file.
-    """
-
-    at: int
-    header: dict[bytes, bytes]
-    data: bytes
-    compression: str | None = None
-    missing: int = 0
+    at: int  #: its first byte.
+    header: dict[bytes, bytes]  #: its fields.
+    data: bytes  #: its content.
+    compression: str | None = None  #: of a chunk; None = it is a connection.
+    missing: int = 0  #: bytes that a chunk lacks at the end of the file.
 
 
 class Rosbag1(BagFile):

@@ -42,15 +42,11 @@ def pose_matrix(pose: np.ndarray) -> np.ndarray:
 
 @dataclass
 class FrameTree:
-    """A tree of frames: each has at most one parent. Transforms that move do not connect frames for good.
+    """A tree of frames: each has at most one parent. Transforms that move do not connect frames for good."""
 
-    Attributes:
-        parents: child -> parent and `T_parent_child`, seven numbers.
-        moving: children whose transforms differ between messages.
-    """
-
+    #: child -> parent and `T_parent_child`, seven numbers.
     parents: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
-    moving: set[str] = field(default_factory=set)
+    moving: set[str] = field(default_factory=set)  #: children whose transforms differ between messages.
 
     def add(self, parent: str, child: str, pose: np.ndarray, static: bool) -> None:
         """Take a transform from a message. A child whose parent or transform changes counts as moving."""
@@ -97,24 +93,18 @@ _MAX_TOPICS = 5000
 
 @dataclass
 class Topic:
-    """What is known of a topic.
-
-    Attributes:
-        recorded: i8 ns, when each message was recorded.
-        stamped: i8 ns, the stamp of its header; 0 for a type without a header.
-        damaged: numbers of messages that cannot be decoded.
-        first: the fields of the first message, for types that describe themselves by it.
-        points: most points of a cloud.
-    """
+    """What is known of a topic."""
 
     name: str
     type: str
     encoding: str
-    recorded: array[int] = field(default_factory=lambda: array("q"))
+    recorded: array[int] = field(default_factory=lambda: array("q"))  #: i8 ns, when each message was recorded.
+    #: i8 ns, the stamp of its header; 0 for a type without a header.
     stamped: array[int] = field(default_factory=lambda: array("q"))
-    damaged: dict[int, str] = field(default_factory=dict)
+    damaged: dict[int, str] = field(default_factory=dict)  #: numbers of messages that cannot be decoded.
+    #: the fields of the first message, for types that describe themselves by it.
     first: dict[str, Any] = field(default_factory=dict)
-    points: int = 0
+    points: int = 0  #: most points of a cloud.
     bytes: int = 0
 
     @property
@@ -234,22 +224,15 @@ def _in_range(time: int) -> int:
 
 
 class Stamps(NamedTuple):
-    """Times of the messages of a topic.
+    """Times of the messages of a topic."""
 
-    Attributes:
-        times: f8 (kept,), s, strictly increasing.
-        rank: i8 (message,), the place of each message among those that are kept; -1 = left out, because its time is
-            that of another one, or before it by more than `TUNING.max_late` messages.
-        source: `header`, `bag`, or `bag+offset`.
-        note: what the user should know; empty otherwise.
-        ns: i8 (kept,), the times without rounding, ns.
-    """
-
-    times: np.ndarray
+    times: np.ndarray  #: f8 (kept,), s, strictly increasing.
+    #: i8 (message,), the place of each message among those that are kept; -1 = left out, because its time is that of
+    #: another one, or before it by more than `TUNING.max_late` messages.
     rank: np.ndarray
-    source: str
-    note: str
-    ns: np.ndarray
+    source: str  #: `header`, `bag`, or `bag+offset`.
+    note: str  #: what the user should know; empty otherwise.
+    ns: np.ndarray  #: i8 (kept,), the times without rounding, ns.
 
 
 def choose_stamps(

@@ -43,23 +43,15 @@ _UNMOVED = Poses(np.eye(3), np.zeros(3))
 
 
 class Match(NamedTuple):
-    """The motion that puts a visit of a location on an earlier visit.
+    """The motion that puts a visit of a location on an earlier visit."""
 
-    Attributes:
-        shift: f8 (3,), of the origin of the local map, metres in the world.
-        rotation: f8 (3, 3), about that origin, in the world.
-        information: f8 (6, 6), of `shift` (1/m2) and of a rotation after `rotation` (1/rad2).
-        inliers: smallest of four fractions: of the walls and floors of either visit that lie on planes of the other.
-        residual: root mean square distance of the inliers, metres.
-        walls: number of walls that lie on planes of the other visit.
-    """
-
-    shift: np.ndarray
-    rotation: np.ndarray
-    information: np.ndarray
+    shift: np.ndarray  #: f8 (3,), of the origin of the local map, metres in the world.
+    rotation: np.ndarray  #: f8 (3, 3), about that origin, in the world.
+    information: np.ndarray  #: f8 (6, 6), of `shift` (1/m2) and of a rotation after `rotation` (1/rad2).
+    #: smallest of four fractions: of the walls and floors of either visit that lie on planes of the other.
     inliers: float
-    residual: float
-    walls: int
+    residual: float  #: root mean square distance of the inliers, metres.
+    walls: int  #: number of walls that lie on planes of the other visit.
 
     @property
     def covariance(self) -> np.ndarray:

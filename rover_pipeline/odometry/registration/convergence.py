@@ -38,16 +38,11 @@ _MIXED_RATE = 2 / 3
 
 
 class Pass(NamedTuple):
-    """One batch pass.
+    """One batch pass."""
 
-    Attributes:
-        before: the trajectory that the map is made from; after: the one that fits this map best.
-        errors: of points, as far as they are known by then.
-    """
-
-    before: SplineTrajectory
-    after: SplineTrajectory
-    errors: PointErrors
+    before: SplineTrajectory  #: the trajectory that the map is made from.
+    after: SplineTrajectory  #: the one that fits this map best.
+    errors: PointErrors  #: of points, as far as they are known by then.
 
 
 def difference(first: SplineTrajectory, second: SplineTrajectory) -> np.ndarray:

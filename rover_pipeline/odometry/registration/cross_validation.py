@@ -61,42 +61,34 @@ PARTS, _MIN_SHARE = 16, 0.1
 
 
 class SweepFit(NamedTuple):
-    """How well a sweep lies on the map of other sweeps; NaN for a sweep that is not used.
+    """How well a sweep lies on the map of other sweeps; NaN for a sweep that is not used."""
 
-    Attributes:
-        inliers: fraction of its points that lie on planes.
-        residual: root mean square distance of those from their planes, metres.
-        cost: mean squared distance of all points from their planes, cut off at 5 cm, m2, as if each part of a surface
-            had as many points as any other one; mean_cost: the same, with as many as it has.
-        noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
-        common: the part of it that points on one plane have in common, and those on different planes of one part of a
-            surface; see `point_terms.Statistics`.
-        range_variance: variance of a range, m2, as thin planes show it; see `point_terms.Statistics`.
-        shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
-        nis: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
-        motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
-            part, in the lidar frame, m and rad; see `_unmodelled_motion`.
-        information: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions
-            of planes give; of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
-        large: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without
-            those on one side of the motion, which may be a train; see `_if_bodies_move`.
-        landmarks: how significantly what is higher than people shows where the rig is, without any single vehicle, and
-            without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
-    """
-
-    inliers: float
-    residual: float
+    inliers: float  #: fraction of its points that lie on planes.
+    residual: float  #: root mean square distance of those from their planes, metres.
+    #: mean squared distance of all points from their planes, cut off at 5 cm, m2, as if each part of a surface had as
+    #: many points as any other one.
     cost: float
+    #: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
     noise: float
-    shift: float
-    nis: float
+    shift: float  #: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
+    nis: float  #: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
+    #: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next part, in
+    #: the lidar frame, m and rad; see `_unmodelled_motion`.
     motion: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give;
+    #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
     information: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without those
+    #: on one side of the motion, which may be a train; see `_if_bodies_move`.
     large: np.ndarray = np.zeros((2, 6, 6))
+    #: how significantly what is higher than people shows where the rig is, without any single vehicle, and without one
+    #: side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: tuple[float, float] = (0.0, 0.0)
+    #: the part of `noise` that points on one plane have in common, and those on different planes of one part of a
+    #: surface; see `point_terms.Statistics`.
     common: tuple[float, float] = (0.0, 0.0)
-    mean_cost: float = 0.0
-    range_variance: float = np.inf
+    mean_cost: float = 0.0  #: as `cost`, with as many points of each part as it has.
+    range_variance: float = np.inf  #: variance of a range, m2, as thin planes show it; see `point_terms.Statistics`.
 
 
 _OPEN = float("nan")

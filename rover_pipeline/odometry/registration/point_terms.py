@@ -20,37 +20,27 @@ GATE = 0.05
 
 
 class PointWeights(NamedTuple):
-    """Which points of a sweep are used, and how much they count.
+    """Which points of a sweep are used, and how much they count."""
 
-    Attributes:
-        gate: largest distance of a point from its plane, metres.
-        noise: standard deviation of a range, metres.
-        scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
-        stride: one point in so many is used.
-        thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
-        extent: smallest extent of a plane along its shorter side, relative to its voxel.
-        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
-            at all, and there are no equations of it.
-        common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
-        tilted: 1: noise of points has tilted the planes, which therefore pull points along them towards those that drew
-            them. This pull is taken away from right sides and from the squares of distances; 0: it is not.
-        beam: standard deviation of the direction of a beam, rad, which tilts planes as well. What tilted planes seem to
-            say about a motion along them is taken away from the matrices (both: errors in variables; W. A. Fuller,
-            "Measurement Error Models", 1987); 0: it is not.
-        spacing: of neighbouring beams, rad, which says how many have drawn a plane.
-    """
-
-    gate: float
-    noise: float
-    scale: float
-    stride: int
-    thick: float
-    extent: float
+    gate: float  #: largest distance of a point from its plane, metres.
+    noise: float  #: standard deviation of a range, metres.
+    scale: float  #: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
+    stride: int  #: one point in so many is used.
+    thick: float  #: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
+    extent: float  #: smallest extent of a plane along its shorter side, relative to its voxel.
+    #: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not at all,
+    #: and there are no equations of it.
     depth: np.ndarray
+    #: correlations of the errors of points on one plane, and on different planes of one part of a surface.
     common: tuple[float, float] = (0.0, 0.0)
+    #: 1: noise of points has tilted the planes, which therefore pull points along them towards those that drew them.
+    #: This pull is taken away from right sides and from the squares of distances; 0: it is not.
     tilted: float = 0.0
+    #: standard deviation of the direction of a beam, rad, which tilts planes as well. What tilted planes seem to say
+    #: about a motion along them is taken away from the matrices (both: errors in variables; W. A. Fuller, "Measurement
+    #: Error Models", 1987); 0: it is not.
     beam: float = 0.0
-    spacing: float = 1.0
+    spacing: float = 1.0  #: of neighbouring beams, rad, which says how many have drawn a plane.
 
 
 #: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of
@@ -59,18 +49,12 @@ ELEVATION, DEPTH = 0, 1
 
 
 class PointErrors(NamedTuple):
-    """What is known about the errors of points, from the pass before.
+    """What is known about the errors of points, from the pass before."""
 
-    Attributes:
-        nuisance: f8 (1 + level,), the unknowns of `Nuisance`; f8 (0,) = they are 0, and no unknowns.
-        common: see `PointWeights`.
-        noise: standard deviation of a range, m; infinite where nothing is known.
-        others: the same of each further lidar, and the variance of its distances relative to that of the main one.
-    """
-
-    nuisance: np.ndarray
-    common: tuple[float, float] = (0.0, 0.0)
-    noise: float = np.inf
+    nuisance: np.ndarray  #: f8 (1 + level,), the unknowns of `Nuisance`; f8 (0,) = they are 0, and no unknowns.
+    common: tuple[float, float] = (0.0, 0.0)  #: see `PointWeights`.
+    noise: float = np.inf  #: standard deviation of a range, m; infinite where nothing is known.
+    #: correlations of each further lidar, and the variance of its distances relative to that of the main one.
     others: tuple[tuple[tuple[float, float], float], ...] = ()
 
     def of_other(self, number: int) -> PointErrors:
@@ -124,29 +108,19 @@ class Nuisance(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """How well points lie on a map.
+    """How well points lie on a map."""
 
-    Attributes:
-        points: number of points that were used.
-        inliers: number of those that lie on a plane.
-        squared_distances: sum of the squared distances of the inliers from their planes, m2.
-        cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
-        normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
-        of_noise: the same sum, each divided by this variance once more; and the sum of the inverse squares of the
-            variances. Their ratio is the variance of the points on thin planes: so much each point says about the
-            variance of a range (Fisher information of a variance component).
-        balanced: as `cut_off`, if each part of a surface had as many points as any other one.
-        pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
-            of two different points, divided by their expected variances; the same of the parts of surfaces that have
-            points on two planes or more, of points on different planes. Products of independent errors are 0 on
-            average.
-    """
-
-    points: float
-    inliers: float
-    squared_distances: float
-    cut_off: float
-    normalised: float
+    points: float  #: number of points that were used.
+    inliers: float  #: number of those that lie on a plane.
+    squared_distances: float  #: sum of the squared distances of the inliers from their planes, m2.
+    cut_off: float  #: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
+    normalised: float  #: sum of the squared distances, each divided by its expected variance and cut off at 9.
+    #: the same sum, each divided by this variance once more; and the sum of the inverse squares of the variances. Their
+    #: ratio is the variance of the points on thin planes: so much each point says about the variance of a range (Fisher
+    #: information of a variance component).
     of_noise: tuple[float, float] = (0.0, 0.0)
-    balanced: float = 0.0
+    balanced: float = 0.0  #: as `cut_off`, if each part of a surface had as many points as any other one.
+    #: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances of two
+    #: different points, divided by their expected variances; the same of the parts of surfaces that have points on two
+    #: planes or more, of points on different planes. Products of independent errors are 0 on average.
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)

@@ -36,27 +36,21 @@ _CUT_OFF = THICK * THICK
 
 
 class Matches(NamedTuple):
-    """Points of a sweep that lie on planes of a map, in their order.
+    """Points of a sweep that lie on planes of a map, in their order."""
 
-    Attributes:
-        number: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
-        values: f8 (I, 7), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; the
-            distance relative to its deviation, positive behind the plane; and x, y, z in the world of the offset along
-            the plane from its mean point, m.
-        planes: f8 (P, 16), those planes, see `surfel_voxels.PLANE`.
-        sums: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of
-            these, and number of the part of a surface that it is of.
-        parts: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of
-            both over planes.
-        fit: f8 (5,), number of the points that were looked up, and `Statistics.pairs`.
-    """
-
-    number: np.ndarray
+    number: np.ndarray  #: i4 (I, 3), of the point, of the size of its plane's voxel, and of its plane.
+    #: f8 (I, 7), distance from the plane, m; its variance; by how much it shrinks for each unit of depth; the distance
+    #: relative to its deviation, positive behind the plane; and x, y, z in the world of the offset along the plane from
+    #: its mean point, m.
     values: np.ndarray
-    planes: np.ndarray
+    planes: np.ndarray  #: f8 (P, 16), those planes, see `surfel_voxels.PLANE`.
+    #: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of these, and
+    #: number of the part of a surface that it is of.
     sums: np.ndarray
+    #: f8 (Q, 4), of those parts: number of points, sum of the relative distances, and sums of the squares of both over
+    #: planes.
     parts: np.ndarray
-    fit: np.ndarray
+    fit: np.ndarray  #: f8 (5,), number of the points that were looked up, and `Statistics.pairs`.
 
 
 @compiled

@@ -30,17 +30,11 @@ _GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 
 
 
 class SplineEquations(NamedTuple):
-    """Normal equations of M neighbouring control points, each for a displacement and a rotation as in `pose_equations`.
+    """Normal equations of M neighbouring control points, for a displacement and a rotation as in `pose_equations`."""
 
-    Attributes:
-        first: number of the first control point.
-        blocks: f8 (M, 4, 6, 6), block [m, k] is that of control points m and m - k.
-        right: f8 (M, 6).
-    """
-
-    first: int
-    blocks: np.ndarray
-    right: np.ndarray
+    first: int  #: number of the first control point.
+    blocks: np.ndarray  #: f8 (M, 4, 6, 6), block [m, k] is that of control points m and m - k.
+    right: np.ndarray  #: f8 (M, 6).
 
 
 @compiled

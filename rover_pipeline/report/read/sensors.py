@@ -30,24 +30,17 @@ _RESIDUAL = "_dt"
 
 @dataclass(frozen=True)
 class SensorRecord:
-    """One sensor, as far as it can be read.
-
-    Attributes:
-        ts: its plausible time stamps in ascending order, f8 (sample,), s.
-        valid: u1, (sample,).
-        samples: index of each of these samples in the sensor's channels, (sample,).
-        sensor: None when `meta.json` cannot be read.
-        repaired: lines of `check` about damage that the reader can repair.
-        truncated: lines of `check` that show that the recording was cut off.
-    """
+    """One sensor, as far as it can be read."""
 
     summary: SensorSummary
+    #: its plausible time stamps in ascending order, f8 (sample,), s.
     ts: np.ndarray = field(default_factory=lambda: np.empty(0))
-    valid: np.ndarray = field(default_factory=lambda: np.empty(0, "u1"))
+    valid: np.ndarray = field(default_factory=lambda: np.empty(0, "u1"))  #: u1, (sample,).
+    #: index of each of these samples in the sensor's channels, (sample,).
     samples: np.ndarray = field(default_factory=lambda: np.empty(0, int))
-    sensor: Sensor | None = None
-    repaired: frozenset[str] = frozenset()
-    truncated: frozenset[str] = frozenset()
+    sensor: Sensor | None = None  #: None when `meta.json` cannot be read.
+    repaired: frozenset[str] = frozenset()  #: lines of `check` about damage that the reader can repair.
+    truncated: frozenset[str] = frozenset()  #: lines of `check` that show that the recording was cut off.
 
     def read(self, channel: str, shape: tuple[int, ...] = ()) -> np.ndarray | None:
         """A channel with samples of this shape, as many as `ts`, as f8; None when there is none or it is damaged."""
