@@ -22,8 +22,8 @@ COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
 #: normal; how far it moves along the normal if all beams are raised, m/rad; the variance of its direction if its points
 #: are independent, about its longer side, rad2; the range of the sines of the elevations of the beams that drew it; and
-#: x, y, z of a vector along its longer side, by whose square times the scalar product with another one this variance is
-#: smaller there. Layout.
+#: x, y, z of a vector along its longer side, whose squared length is the share by which that variance is smaller for
+#: a tilt along this side. Layout.
 NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, DIRECTION, ELEVATIONS, LONG, PLANE = 3, *range(6, 14), 16
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels. Tuned: by hand.

@@ -313,7 +313,7 @@ def matched_equations(
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
         squared_distances += distance * distance
         tx, ty, tz = values[i, 4], values[i, 5], values[i, 6]
-        # Variance of the plane's direction, of whose points those of one sweep err alike; see `pose_equations`.
+        # The variance of the plane's direction grows where points of one sweep err alike; see `PointWeights.tilted`.
         tilt = tilted * planes[plane, DIRECTION] * (1 + common[0] * (stride * sums[plane, 0] - 1))
         lx, ly, lz = planes[plane, LONG], planes[plane, LONG + 1], planes[plane, LONG + 2]
         long = lx * tx + ly * ty + lz * tz
@@ -386,6 +386,7 @@ def pose_equations(
     and a rotation in the lidar frame. Of n points on one plane whose errors have a correlation of c, each counts
     1 / (1 + c (n - 1)), because their mean has this share of the information of independent ones; those on other planes
     of the same part of a surface count in the same way (intraclass correlation; L. Kish, "Survey Sampling", 1965).
+    What planes pull along them because noise has tilted them is left out; see `PointWeights.tilted`.
 
     Args:
         points: f4 (N, 3), lidar frame.
