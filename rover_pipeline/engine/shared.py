@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,6 +48,12 @@ class Exchange:
     """Lists of arrays by key. Can be sent to other processes."""
 
     folder: Path  #: holds the arrays as files, in a file system that all workers share.
+
+    def part(self) -> Exchange:
+        """A store within this one, which is deleted when nobody in this process refers to it any more."""
+        part = Exchange(Path(mkdtemp(dir=self.folder)))
+        weakref.finalize(part, rmtree, part.folder, ignore_errors=True)
+        return part
 
     def put(self, key: str, arrays: Sequence[np.ndarray]) -> None:
         """Keep arrays under a key, which is also a file name. Only one function may put under a key."""

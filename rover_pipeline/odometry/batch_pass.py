@@ -14,6 +14,7 @@ from rover_pipeline.odometry.registration.batch import normal_equations
 from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit, TwoMaps, evaluate, world_rays
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
+from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, information_of
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -36,9 +37,9 @@ class BatchPass:
         reader = self.reader
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
         maps = TwoMaps(reader.options, len(reader.times))
-        for number, sweep in enumerate(reader.sweeps(start, stop), start):
+        for number, sweep in self._sweeps(start, stop):
             if sweep:
-                maps.insert(number, world_rays(self._corrected(sweep), trajectory), fit=False)
+                maps.insert(number, world_rays(sweep, trajectory), fit=False)
         for other in self._others():
             part = self._around(start, stop)[1]
             for number, sweep in other.sweeps(start, stop):
@@ -57,17 +58,9 @@ class BatchPass:
     ) -> tuple[list[tuple[SplineEquations, Nuisance, list[SweepFit]]], list[np.ndarray]]:
         """For each lidar normal equations of a segment, and how well its sweeps fit the others; and the information of
         the sweeps of the main one."""
-        reader, options = self.reader, self.reader.options
-        maps = TwoMaps(options, len(reader.times))
-        segment = self.ranges.index((start, stop))
-        for near in self.in_one_world(segment):
-            for half, surfels in enumerate(maps.maps):
-                surfels.add(self.store.get(f"{near}-{half}"))
-        begin, end = reader.span(start, stop)
-        low, trajectory = self.trajectory.window(begin, end)
-        sweeps = (
-            (number, sweep and self._corrected(sweep)) for number, sweep in enumerate(reader.sweeps(start, stop), start)
-        )
+        options, maps = self.reader.options, self._maps(start, stop)
+        low, trajectory = self.trajectory.window(*self.reader.span(start, stop))
+        sweeps = self._sweeps(start, stop)
         fits: list[SweepFit] = []
         fitted = self._evaluated(sweeps, trajectory, maps, self.errors, fits)
         equations, information, nuisance = normal_equations(fitted, trajectory, options, errors=self.errors)
@@ -79,6 +72,30 @@ class BatchPass:
             equations, _, nuisance = normal_equations(fitted, trajectory, options, errors=errors, other=other)
             found.append((equations._replace(first=equations.first + low), nuisance, own))
         return found, information
+
+    def information(self, start: int, stop: int) -> SweepInformation:
+        """What the sweeps of the main lidar say about where they are; see `SweepInformation.stacked`."""
+        reader, maps = self.reader, self._maps(start, stop)
+        _, trajectory = self.trajectory.window(*reader.span(start, stop))
+        return SweepInformation.stacked(
+            information_of(sweep, trajectory, maps.others(number), reader.options, self.errors, reader.spacing)
+            if sweep
+            else NO_INFORMATION
+            for number, sweep in self._sweeps(start, stop)
+        )
+
+    def _maps(self, start: int, stop: int) -> TwoMaps:
+        """The two maps of a segment and its neighbours."""
+        maps = TwoMaps(self.reader.options, len(self.reader.times))
+        for near in self.in_one_world(self.ranges.index((start, stop))):
+            for half, surfels in enumerate(maps.maps):
+                surfels.add(self.store.get(f"{near}-{half}"))
+        return maps
+
+    def _sweeps(self, start: int, stop: int) -> Iterator[tuple[int, Sweep | None]]:
+        """The sweeps of the main lidar with their numbers."""
+        for number, sweep in enumerate(self.reader.sweeps(start, stop), start):
+            yield number, sweep and self._corrected(sweep)
 
     def _evaluated(
         self,
@@ -95,10 +112,8 @@ class BatchPass:
             sweeps: each with the number of the sweep of the main lidar that it is, or is next to.
         """
         for number, sweep in sweeps:
-            others, options, spacing = maps.others(number), self.reader.options, self.reader.spacing
-            fits.append(
-                evaluate(sweep, trajectory, others, options, errors, spacing=spacing, other=other) if sweep else NO_FIT
-            )
+            others, options = maps.others(number), self.reader.options
+            fits.append(evaluate(sweep, trajectory, others, options, errors, other=other) if sweep else NO_FIT)
             yield sweep, maps.target(number)
 
     def _others(self) -> Iterator[OtherLidar]:

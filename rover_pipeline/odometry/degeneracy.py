@@ -15,7 +15,7 @@ import numpy as np
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.cross_validation import SweepFit, per_distance
+from rover_pipeline.odometry.registration.cross_validation import per_distance
 
 
 class Degeneracy(NamedTuple):
@@ -37,19 +37,20 @@ class Degeneracy(NamedTuple):
 
     @classmethod
     def of(
-        cls, fits: Sequence[SweepFit], noise: float, state: State, among: np.ndarray, options: OdometrySection
+        cls, large: np.ndarray, noise: float, state: State, among: np.ndarray, options: OdometrySection
     ) -> Degeneracy:
-        """Of the fits of all frames.
+        """Of all frames.
 
         Args:
+            large: f8 (frame, 2, 6, 6), of `SweepInformation`.
             noise: variance of the points' distances, relative to the expected one; state: of the frames.
             among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
             options: `max_error`, the standard deviation from which on a direction is open, and `max_range`, the largest
                 one that it is given: a lidar that sees something is no farther away.
         """
-        cov, sweeps, moves, turns = np.zeros((len(fits), 6, 6)), [], [], []
+        cov, sweeps, moves, turns = np.zeros((len(large), 6, 6)), [], [], []
         for number in np.flatnonzero(among).tolist():
-            information = fits[number].large[0] / noise
+            information = large[number, 0] / noise
             if not np.isfinite(information).all() or not information.any():
                 continue
             scale = per_distance(information)

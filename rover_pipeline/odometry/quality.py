@@ -19,14 +19,15 @@ from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
-from rover_pipeline.odometry.registration.cross_validation import BLOCKS, PARTS, SweepFit, smallest_eigenvalue
+from rover_pipeline.odometry.registration.cross_validation import BLOCKS, SweepFit, smallest_eigenvalue
+from rover_pipeline.odometry.registration.sweep_information import PARTS, SweepInformation
 from rover_pipeline.odometry.segments import Seam
 
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
 #: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
 #: directions reaches them at random, to the positive side, at the rate of false alarms. And the square of one direction
-#: from which on places agree more often than at random; see `SweepFit.landmarks`. Noise: normal distribution.
+#: from which on places agree more often than at random; see `SweepInformation.landmarks`. Noise: normal distribution.
 _SIGNIFICANT, AGREE = float(np.sqrt(chdtri(1, FALSE_ALARM / 3))), float(chdtri(1, 2 * FALSE_ALARM))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
@@ -54,13 +55,14 @@ class Quality(NamedTuple):
     #: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
     #: expected, or that sweeps show which fit where this is more.
     misfit: np.ndarray
-    landmarks: np.ndarray = np.zeros((2, 1))  #: f8 (2, frame), see `SweepFit.landmarks`.
+    landmarks: np.ndarray = np.zeros((2, 1))  #: f8 (2, frame), see `SweepInformation.landmarks`.
 
     @classmethod
-    def of(cls, batch: Batch, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
+    def of(cls, batch: Batch, sweeps: SweepInformation, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
         """Of a trajectory.
 
         Args:
+            sweeps: of the frames.
             cov: f8 (frame, 6, 6), covariances of its poses; state: of the frames; ts: f8 (frame,), seconds.
         """
         fits = batch.fits
@@ -73,8 +75,7 @@ class Quality(NamedTuple):
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         error = np.hypot(error, disagreement)
         still, passed = (
-            _mean_information(large / batch.noise, inliers, state.rot, ts)
-            for large in np.array([fit.large for fit in fits]).swapaxes(0, 1)
+            _mean_information(large / batch.noise, inliers, state.rot, ts) for large in sweeps.large.swapaxes(0, 1)
         )
         structure = np.array([smallest_eigenvalue(matrix) for matrix in still])
         structure[~np.isfinite(inliers)] = np.nan
@@ -82,7 +83,7 @@ class Quality(NamedTuple):
         noise = np.array([fit.noise for fit in fits])
         misfit = noise / _noise_of_fitting(noise, ts)
         # A sweep that is misplaced is not shown by those around it.
-        landmarks = np.array([fit.landmarks for fit in fits]).T
+        landmarks = sweeps.landmarks.T
         return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit, landmarks)
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
@@ -281,7 +282,9 @@ def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray
     return np.stack([_within(each, ts) for each in turned.T], axis=1).reshape(-1, 6, 6)
 
 
-def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts: np.ndarray) -> np.ndarray:
+def without_tilt(
+    cov: np.ndarray, information: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts: np.ndarray
+) -> np.ndarray:
     """Covariances of poses without the information that wrong directions of planes seem to give, f8 (frame, 6, 6).
 
     The direction of a plane has an error. Over a field it makes thousands of planes that lean a little to all sides,
@@ -289,13 +292,12 @@ def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts:
     Where a share of the information is not there, the variance is larger by it; see `PointWeights.beam`.
 
     Args:
-        cov: f8 (frame, 6, 6), in the lidar frame; fits: of the frames.
+        cov: f8 (frame, 6, 6), in the lidar frame; information: f8 (frame, 2, 6, 6), of `SweepInformation`.
+        fits: of the frames.
         rot: f8 (frame, 3, 3), of the lidar in the world; ts: f8 (frame,), seconds.
     """
     inliers = np.array([fit.inliers for fit in fits])
-    seeming, known = (
-        _mean_information(np.array([fit.information[number] for fit in fits]), inliers, rot, ts) for number in range(2)
-    )
+    seeming, known = (_mean_information(each, inliers, rot, ts) for each in information.swapaxes(0, 1))
     into_world = np.zeros((len(ts), 6, 6))
     into_world[:, :3, :3] = into_world[:, 3:, 3:] = rot
     # In directions that are independent, in which the seeming information is 1. A deviation of 1 m and 1 rad, which is
@@ -311,7 +313,9 @@ def without_tilt(cov: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts:
     return without
 
 
-def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.ndarray:
+def as_measured(
+    cov: np.ndarray, motion: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.ndarray
+) -> np.ndarray:
     """Covariances of poses with what their equations do not know of, f8 (frame, 6, 6).
 
     The equations take the errors of all points for independent. Where they are not, sweeps disagree with the map of
@@ -319,13 +323,13 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     faster than the knots of the trajectory is added.
 
     Args:
-        cov: f8 (frame, 6, 6), of the trajectory.
+        cov: f8 (frame, 6, 6), of the trajectory; motion: f8 (frame, 2, 6, 6), of `SweepInformation`.
         fits: of the frames; noise: variance of the points' distances, relative to the expected one.
         ts: f8 (frame,), seconds.
     """
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
-    motion = np.array([fit.motion for fit in fits]).reshape(-1, 72)
-    own, next_one = np.stack([_within(each, ts) for each in motion.T], axis=1).reshape(-1, 2, 6, 6).swapaxes(0, 1)
+    means = np.stack([_within(each, ts) for each in motion.reshape(-1, 72).T], axis=1)
+    own, next_one = means.reshape(-1, 2, 6, 6).swapaxes(0, 1)
     # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
     root = cholesky(own + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)

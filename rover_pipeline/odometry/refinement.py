@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
@@ -39,15 +40,15 @@ from rover_pipeline.odometry.registration.cross_validation import (
     is_worse,
     mean_difference,
     noise_scale,
-    packed,
     range_noise,
     weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, Nuisance, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
+from rover_pipeline.odometry.registration.sweep_information import SweepInformation
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
-from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
+from rover_pipeline.odometry.vibration import NO_VIBRATION
 
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better. Tuned: by hand.
@@ -60,13 +61,11 @@ _SAME = 1.0
 class Batch(NamedTuple):
     """A trajectory, and what is known about it from all sweeps at once."""
 
-    trajectory: SplineTrajectory  #: which `fits` and `equations` belong to.
+    segments: BatchPass  #: their maps are kept as long as this.
     fits: list[SweepFit]  #: of each frame.
     information: np.ndarray  #: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
     system: SplineSystem  #: the equations of all control points.
     noise: float  #: variance of the points' distances from their planes, relative to the expected one.
-    errors: PointErrors  #: of points, which the equations took for known.
-    vibration: Vibration = NO_VIBRATION  #: rotations of the lidar about the trajectory.
     #: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
     missing_information: float = 0.0
     #: f8 (frame, 6), how far further passes would move the poses, if there were any, m and then rad, in the lidar
@@ -75,6 +74,16 @@ class Batch(NamedTuple):
     remaining_elevation: float = 0.0  #: how far they would raise the beams, rad.
     #: what its sweeps show of the errors of further lidars; see `PointErrors`.
     others: tuple[tuple[tuple[float, float], float], ...] = ()
+
+    @property
+    def trajectory(self) -> SplineTrajectory:
+        """Which `fits` and `system` belong to."""
+        return self.segments.trajectory
+
+    @property
+    def errors(self) -> PointErrors:
+        """Of points, which the equations took for known."""
+        return self.segments.errors
 
     @property
     def band(self) -> np.ndarray:
@@ -106,7 +115,7 @@ class Batch(NamedTuple):
     def states(self, ts: np.ndarray) -> State:
         """Of the lidar at some instants, f8 (frame,), s."""
         state = self.trajectory.at(ts)
-        angle, rate = self.vibration.at(ts)
+        angle, rate = self.segments.vibration.at(ts)
         turn = exp(angle)
         return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
@@ -134,6 +143,7 @@ class Refined(NamedTuple):
     """The trajectory after the batch passes."""
 
     batch: Batch
+    sweeps: SweepInformation  #: of all frames, on the map of the batch; see `SweepInformation.stacked`.
     dropped: str  #: why the gyroscope was dropped; "" if it was not.
     #: what the recording shows of the mount of each other lidar, by name.
     mounts: Mapping[str, MountFit] = MappingProxyType({})
@@ -157,6 +167,18 @@ def refine_in_batch(
         ranges: frames of the segments, each frame in one of them.
         others: lidars beside the main one.
     """
+    with reader.recording.exchange() as kept:
+        return _refine(replace(reader, kept=kept), trajectory, ranges, imu, others)
+
+
+def _refine(
+    reader: SweepReader,
+    trajectory: SplineTrajectory,
+    ranges: Sequence[tuple[int, int]],
+    imu: Imu,
+    others: Sequence[OtherLidar],
+) -> Refined:
+    """The same, with a store for what passes keep."""
     reader, batch, dropped = _refine_main(reader, trajectory, ranges, imu)
     passes, usable = batch_passes(reader.options), [each for each in others if (each.frames >= 0).any()]
     left_out = {each.name: "none of its sweeps is beside one of the main lidar" for each in others}
@@ -175,7 +197,9 @@ def refine_in_batch(
             found = ()
         else:
             batch = together
-    return Refined(batch, dropped, mounts, left_out, found)
+    parts = reader.recording.map(batch.segments.information, ranges, "judge", processes=True)
+    sweeps = SweepInformation(*map(np.concatenate, zip(*parts, strict=True)))
+    return Refined(batch, sweeps, dropped, mounts, left_out, found)
 
 
 def _refine_main(
@@ -362,19 +386,18 @@ def _at_once(
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
     expected = [(errors.common, 1.0), *(errors.others or [(errors.common, 1.0)] * len(reader.others))]
     system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(ranges))
-    with recording.exchange() as store:
-        segments = BatchPass(reader, trajectory, ranges, store, errors, vibration)
-        deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
-            for own, (equations, nuisance, part_fits), (_, variance) in zip(fits, found, expected, strict=True):
-                system.add(equations, 1 / variance)
-                system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
-                own += packed(part_fits)
-            information.append(np.reshape(part, (-1, 6, 6)))
+    segments = BatchPass(reader, trajectory, ranges, cast(Exchange, reader.kept).part(), errors, vibration)
+    deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
+    for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
+        for own, (equations, nuisance, part_fits), (_, variance) in zip(fits, found, expected, strict=True):
+            system.add(equations, 1 / variance)
+            system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
+            own += part_fits
+        information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits[0])
     others = tuple((correlations(each), noise_scale(each) / scale) for each in fits[1:])
     information_of_sweeps = np.concatenate(information) / scale
-    batch = Batch(trajectory, fits[0], information_of_sweeps, system, scale, errors, vibration, others=others)
+    batch = Batch(segments, fits[0], information_of_sweeps, system, scale, others=others)
     if gyro:
         batch.add_rates(gyro[0].gyro, gyro[1])
     return batch

@@ -27,9 +27,9 @@ from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.cross_validation import SPACING
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
+from rover_pipeline.odometry.registration.sweep_information import SPACING
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -89,7 +89,7 @@ class SweepReader:
         others: lidars beside this one, whose sweeps contribute to the batch.
         apart: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not
             known, so that neither may be registered to the map of the other.
-        kept: where sweeps are kept that have been read, which is faster than to select their points again.
+        kept: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
     """
 
     recording: Recording
@@ -160,7 +160,7 @@ class SweepReader:
 
     @cached_property
     def spacing(self) -> float:
-        """The largest angle between neighbouring beams, rad, where it is known; see `cross_validation.SPACING`."""
+        """The largest angle between neighbouring beams, rad, where it is known; see `sweep_information.SPACING`."""
         if "xyz" in self.recording.arguments:
             return SPACING
         angles = np.sort(np.radians(sensor_info(self.metadata).beam_altitude_angles))

@@ -138,15 +138,14 @@ def odom(
     apart = {number for number, seam in enumerate(seams, 1) if not seam.connected}
     reader = replace(reader, apart=apart)
     beside, left_out = other_lidars(recording, reader, config, origin)
-    with recording.exchange() as kept:
-        refined = refine_in_batch(replace(reader, kept=kept), trajectory, ranges, imu, beside)
-    batch, left_out = refined.batch, {**left_out, **refined.left_out}
+    refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    batch, sweeps, left_out = refined.batch, refined.sweeps, {**left_out, **refined.left_out}
     if refined.dropped:
         imu = imu.without(refined.dropped, chosen)
     state = batch.states(times)
-    cov = without_tilt(batch.covariances(times), batch.fits, state.rot, times)
-    quality = Quality.of(batch, cov, state, times)
-    cov = as_measured(cov, batch.fits, batch.noise, times)
+    cov = without_tilt(batch.covariances(times), sweeps.information, batch.fits, state.rot, times)
+    quality = Quality.of(batch, sweeps, cov, state, times)
+    cov = as_measured(cov, sweeps.motion, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
@@ -198,7 +197,7 @@ def odom(
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
     doubted = by_rule["companions"] | by_rule["one_side"] | by_rule["traffic"] | by_rule["uncertain"]
-    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, doubted, options)
+    degeneracy = Degeneracy.of(sweeps.large, batch.noise, state, doubted, options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():

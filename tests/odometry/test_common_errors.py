@@ -16,6 +16,7 @@ from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.registration.cross_validation import evaluate, smallest_eigenvalue
 from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import pose_equations
+from rover_pipeline.odometry.registration.sweep_information import information_of
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -147,11 +148,11 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
         surfels.insert(transform_rays(points, np.zeros(len(points), "i4"), ORIGIN, TURN))
     points = corridor()
     sweep = Sweep(points, np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
-    assert fit.large[0, 1, 1] > 0.005**-2
-    assert smallest_eigenvalue(fit.large[0]) < (2 * OdometryOptions().max_error) ** -2
+    assert found.large[0, 1, 1] > 0.005**-2
+    assert smallest_eigenvalue(found.large[0]) < (2 * OdometryOptions().max_error) ** -2
 
 
 @pytest.mark.parametrize("fenced", [False, True])
@@ -170,8 +171,9 @@ def test_wrong_directions_of_planes_hold_no_rig_over_a_field(fenced: bool) -> No
     for _ in range(3):
         surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
-    cov = without_tilt(1e-6 * np.eye(6)[None], [fit], np.eye(3)[None], np.zeros(1))[0]
+    cov = without_tilt(1e-6 * np.eye(6)[None], found.information[None], [fit], np.eye(3)[None], np.zeros(1))[0]
     deviations = np.sqrt(np.diagonal(cov))
     across, along = deviations[[2, 3, 4]], deviations[[0, 1, 5]]
     assert (across < (1.05e-3 if fenced else 0.01 * along.min())).all()
@@ -199,10 +201,10 @@ def test_ripples_that_beams_draw_which_point_elsewhere_are_no_structure_of_a_cor
     for _ in range(3):
         surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     enough = OdometryOptions().max_error ** -2
-    assert fit.large[0, 1, 1] > 100 * enough
-    assert fit.large[0, 0, 0] > 100 * enough if closed else fit.large[0, 0, 0] < enough
+    assert found.large[0, 1, 1] > 100 * enough
+    assert found.large[0, 0, 0] > 100 * enough if closed else found.large[0, 0, 0] < enough
 
 
 @pytest.mark.parametrize(
@@ -231,9 +233,9 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
     trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
     trajectory.pos[:, 0] = trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1)
-    fit = evaluate(sweep, trajectory, surfels, OdometryOptions())
-    assert smallest_eigenvalue(fit.large[0]) < OdometryOptions().max_error ** -2
-    vehicle, side = fit.landmarks
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    assert smallest_eigenvalue(found.large[0]) < OdometryOptions().max_error ** -2
+    vehicle, side = found.landmarks
     assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
 
 
@@ -259,8 +261,8 @@ def test_what_is_on_one_side_alone_does_not_show_a_motion_if_it_may_move(sides: 
     sweep = Sweep(points := street(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
     trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
     trajectory.pos[:] = np.outer(trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1), 3 * rot[0, :, 0])
-    fit = evaluate(sweep, trajectory, surfels, OdometryOptions())
-    structure, both_sides = information_along(np.tile(rot[0, :, 0], (2, 1)), fit.large)
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    structure, both_sides = information_along(np.tile(rot[0, :, 0], (2, 1)), found.large)
     assert structure > 1e6
     assert both_sides > 1e6 if len(sides) == 2 else both_sides < 10
 

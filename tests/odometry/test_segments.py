@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from rover_pipeline.odometry.batch_pass import BatchPass
 from rover_pipeline.odometry.options import OdometryOptions, OdometrySection
 from rover_pipeline.odometry.registration.batch import SplineSystem
-from rover_pipeline.odometry.registration.cross_validation import SPACING
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
+from rover_pipeline.odometry.registration.sweep_information import SPACING
 from rover_pipeline.odometry.segments import SweepReader, split, without_overlap
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION

@@ -1,0 +1,238 @@
+"""What a sweep says about where it is, without what bodies that move and wrong directions of planes may say.
+
+Poses are valid or not by these matrices. No trajectory is compared by them, so they are computed for the last pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.numerics.linear import eigh, matmul, solve
+from rover_pipeline.numerics.voxel_table import pack_key
+from rover_pipeline.odometry.observations import Points, Sweep
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.cross_validation import PRIOR, per_distance
+from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights
+from rover_pipeline.odometry.registration.point_to_plane import (
+    Matches,
+    match_points,
+    matched_equations,
+    single_bodies,
+)
+from rover_pipeline.odometry.registration.transforms import transform_points
+from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import LARGE, SurfelMap
+
+#: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
+#: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
+#: And width of what one vehicle shows of itself, m: a lorry is 2.6 m wide, and parts of its side are seen beside it.
+#: Tuned: walls and a person, a lorry.
+_WIDE, _VEHICLE = 0.22, 6.0
+#: Height that hardly any person reaches, m. Physics: adults.
+_PERSON = 2.0
+#: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
+_BEAM = np.radians(0.05)
+#: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
+#: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
+SPACING = 0.05
+#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
+PARTS, _MIN_SHARE = 16, 0.1
+
+
+class SweepInformation(NamedTuple):
+    """What a sweep says about where it is, if others than itself made the map; 0 for a sweep that is not used."""
+
+    #: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next part, in
+    #: the lidar frame, m and rad; see `_unmodelled_motion`.
+    motion: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give;
+    #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
+    information: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without those
+    #: on one side of the motion, which may be a train; see `_if_bodies_move`.
+    large: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
+    #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
+    landmarks: np.ndarray = np.zeros(2)
+
+    @classmethod
+    def stacked(cls, sweeps: Iterable[SweepInformation]) -> SweepInformation:
+        """That of several sweeps: each array has the sweeps as its first axis."""
+        return cls(*map(np.array, zip(*sweeps, strict=True)))
+
+
+NO_INFORMATION = SweepInformation()
+
+
+def information_of(
+    sweep: Sweep,
+    trajectory: SplineTrajectory,
+    others: SurfelMap,
+    options: OdometrySection,
+    errors: PointErrors = NO_ERRORS,
+    spacing: float = SPACING,
+) -> SweepInformation:
+    """What a sweep says about where it is, on a map that it is not in.
+
+    Args:
+        errors: of the points, as far as they are known.
+        spacing: of neighbouring beams, rad.
+    """
+    points, poses = sweep.evaluated, trajectory.poses(trajectory.locate(sweep.times))
+    if not len(points.points):
+        return NO_INFORMATION
+    weights = errors.weights(options, errors.depth if errors.depth.any() else np.zeros(0))
+    matches = match_points(*points, *poses, others.tables, weights)
+    matrix, right, *_ = matched_equations(*points, poses[1], matches, weights)
+    tilted = weights._replace(depth=np.zeros(0), beam=_BEAM, spacing=spacing)
+    left = matched_equations(*points, poses[1], matches, tilted)[0]
+    # Bodies that move along with the rig make no large planes: floors, walls and ground do.
+    planes = tilted._replace(extent=_WIDE)
+    share = len(sweep.points) / max(len(points.points), 1)
+    velocity = trajectory.at(np.array([sweep.end])).vel[0]
+    large = share * _if_bodies_move(sweep, poses, velocity, others.large, planes)
+    values, vectors = eigh(large[1, :3, :3])
+    unknown = vectors.T[values < options.max_error**-2]
+    return SweepInformation(
+        motion=_unmodelled_motion(matrix, right, poses[1]),
+        information=np.stack([matrix.sum(0), left.sum(0)]),
+        large=large,
+        landmarks=np.array(_landmarks(points, poses, velocity, unknown, others, weights)),
+    )
+
+
+def _if_bodies_move(
+    sweep: Sweep,
+    poses: tuple[np.ndarray, np.ndarray],
+    velocity: np.ndarray,
+    surfels: SurfelMap,
+    weights: PointWeights,
+) -> np.ndarray:
+    """The information of planes, f8 (2, 6, 6), if bodies among them move by themselves.
+
+    The first matrix is without that of any single place about each direction. A body that moves along with the rig may
+    be there, up to a metre wide at the default sizes of voxels. The second one is without all that lies on one side of
+    the rig's way, beyond the half metre that whoever holds it takes: it may be a train that passes.
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s.
+    """
+    points, tables = sweep.evaluated, surfels.tables
+    matches = match_points(*points, *poses, tables, weights)
+    information = matched_equations(*points, poses[1], matches, weights)[0].sum(0)
+    scale = per_distance(information)
+    _, vectors = eigh(information * scale[:, None] * scale)
+    asked = np.ascontiguousarray((scale[:, None] * vectors).T)
+    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
+    back = vectors / scale[:, None]
+    others = information - _of_one_side(sweep, poses, velocity, matches, weights)
+    return np.stack([information - matmul(back * single_body, back.T), others])
+
+
+def _of_one_side(
+    sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], velocity: np.ndarray, matches: Matches, weights: PointWeights
+) -> np.ndarray:
+    """The information of the side of a rig's way that knows more about the way, f8 (6, 6).
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s; matches: of the points.
+    """
+    way = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
+    x, y = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
+    left = (way[0] * y - way[1] * x) / max(np.hypot(*way[:2]), 1e-9)
+    found = []
+    for beside in left > LARGE / 2, left < -LARGE / 2:
+        some = matches._replace(number=matches.number[beside], values=matches.values[beside])
+        found.append(matched_equations(*sweep.evaluated, poses[1], some, weights)[0].sum(0))
+    return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
+
+
+def _landmarks(
+    points: Points,
+    poses: tuple[np.ndarray, np.ndarray],
+    velocity: np.ndarray,
+    directions: np.ndarray,
+    surfels: SurfelMap,
+    weights: PointWeights,
+) -> tuple[float, float]:
+    """How significantly trees, racks and the like show where a rig is along some directions.
+
+    If the sweep is displaced by half a metre, points on a tree leave the planes that they lie on. Points on a bare wall
+    do not, whatever noise has drawn on it. Only points that are higher than a person count, because people may walk
+    along with the rig. Each place a metre wide counts by at most one point, because it may be a body of its own. If
+    places have nothing in common, each of them loses or wins a point with the same probability (sign test).
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
+
+    Returns:
+        Chi-square values with one degree of freedom: without the place of any one vehicle, because one may drive along;
+        and without either side of the rig's way, because a train may pass there. Each is that of the direction which is
+        shown the least; NaN if there is no direction.
+    """
+    if not len(directions):
+        return np.nan, np.nan
+    world = transform_points(*points, *poses)
+    cells, example, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
+    lowest = np.full(len(cells), np.inf)
+    np.minimum.at(lowest, column, world[:, 2])
+    high = world[:, 2] > lowest[column] + _PERSON
+
+    def on_planes(move: np.ndarray) -> np.ndarray:
+        number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
+        return np.bincount(column[number], high[number], len(cells))
+
+    x, y = (world[example, :2] - poses[0][-1, :2]).T
+    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
+    sides = [left > LARGE / 2, left < -LARGE / 2]
+    # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
+    shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
+    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
+    here, found = on_planes(np.zeros(3)), []
+    for move in LARGE / 2 * directions:
+        lost = (here - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
+        places = [grid == np.argmax(np.bincount(grid, lost)) for grid in grids]
+        found.append([min(_agreement(lost[~some]) for some in each) for each in (places, sides)])
+    vehicle, side = np.min(found, axis=0).tolist()
+    return vehicle, side
+
+
+def _squares(places: np.ndarray) -> np.ndarray:
+    """Keys, i8 (N,), of the squares of a horizontal grid of step 1 that places, f8 (N, 3), are in."""
+    keys: np.ndarray = pack_key(*(np.floor(places) * [1, 1, 0]).astype("i8").T)
+    return keys
+
+
+def _agreement(values: np.ndarray) -> float:
+    """The squared sum of values relative to its variance if each had a random sign; 0 if the sum is negative."""
+    return float(max(values.sum(), 0.0) ** 2 / max((values**2).sum(), 1e-12))
+
+
+def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
+    """Products of the moves of short parts of a sweep from where the trajectory has them, f8 (2, 6, 6), lidar frame.
+
+    Vibration and steps are faster than the knots of a trajectory, whose poses are wrong by as much as these move the
+    lidar. Neighbouring parts move alike then, while the noise of their points is independent: the mean product of each
+    part with the next one is the covariance of the motion only. The first matrix is of each part with itself.
+
+    Args:
+        matrix, right: f8 (C, 6, 6), (C, 6), normal equations of the columns; rot: f8 (C, 3, 3), their rotations.
+    """
+    edges = np.linspace(0, len(rot), PARTS, endpoint=False).astype("i8")
+    if len(rot) < PARTS:
+        return np.zeros((2, 6, 6))
+    into_world = np.zeros((PARTS, 6, 6))
+    into_world[:, :3, :3], into_world[:, 3:, 3:] = rot[edges], np.eye(3)
+    into_lidar = np.swapaxes(into_world, 1, 2)
+    information = matmul(into_lidar, np.add.reduceat(matrix, edges), into_world)
+    wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
+    with_prior = information + PRIOR
+    solved = solve(with_prior, np.concatenate([wanted, information], axis=2))
+    moves = solved[..., 0]
+    # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
+    share = np.diagonal(solved[..., 1:], axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
+    own, next_one = matmul(moves.T, moves) / PARTS, matmul(moves[:-1].T, moves[1:]) / (PARTS - 1)
+    return np.stack([own, (next_one + next_one.T) / 2]) / share[:, None] / share
