@@ -99,9 +99,9 @@ def test_people_alongside_who_give_most_of_the_points_do_not_hold_a_rig_that_wal
     assert Sensor(trace / "_odom").channel("valid").read().mean() > 0.95
 
 
-def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
+def test_more_points_are_registered_only_where_sweeps_say_little() -> None:
     scale = np.diag([1.0, 1.0, 1.0, 25.0, 25.0, 25.0])
-    sharp, rough = (0.2e-3**-2 * scale, 1e-3**-2 * scale)
+    sharp, rough = (0.5e-3**-2 * scale, 1.3e-3**-2 * scale)
     assert not weakly_constrained(np.stack([sharp, sharp, rough])) and weakly_constrained(
         np.stack([sharp, rough, rough])
     )
