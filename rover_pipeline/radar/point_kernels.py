@@ -18,7 +18,7 @@ def few_from(
     # f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells lie
     # beyond a cell.
     padded: np.ndarray,
-    cells: np.ndarray,  # i8 (2, cell), (doppler, range) in the map.
+    cells: np.ndarray,  # i8 (cell,), flat indices into the map.
     limits: np.ndarray,  # f4 (cell,).
     guard: tuple[int, int],  # numbers of guard cells on each side, along (doppler, range).
     train: tuple[int, int],  # the same of training cells.
@@ -27,8 +27,9 @@ def few_from(
 ) -> None:
     """Whether fewer than `enough` of the training cells of each cell are not below its limit."""
     rows, edge = guard[0] + train[0], guard[1] + train[1]
+    bins = padded.shape[1] - 2 * edge
     for cell in range(len(limits)):
-        middle, r, limit = cells[0, cell] + rows, cells[1, cell], limits[cell]
+        middle, r, limit = cells[cell] // bins + rows, cells[cell] % bins, limits[cell]
         # Rows without guard cells come first: most maxima of noise fail after a few of them.
         above, n = 0, 0
         while n <= rows and above < enough:
@@ -115,37 +116,48 @@ def strongest_beams(
 ) -> None:
     """Sines of the direction of each peak: the strongest beam, refined between beams along both axes."""
     right, up = sines
-    row_real = np.empty((row_steering.shape[1], len(right)), np.float32)
+    together, bins = 8, len(right)  # peaks of which the beams are formed together: vectors are long, and stay in the cache
+    row_real = np.empty((row_steering.shape[1], together * bins), np.float32)
     row_imag = np.empty_like(row_real)
-    power = np.empty((len(up), len(right)), np.float32)
+    power = np.empty((len(up), together * bins), np.float32)
     visible = np.empty_like(power)  # 0 for pairs of sines that are no direction
     for e in range(len(up)):
-        for n in range(len(right)):
-            visible[e, n] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
-    real, imag = np.empty(len(right), np.float32), np.empty(len(right), np.float32)
-    for peak in range(out.shape[1]):
+        for n in range(bins):
+            visible[e, n::bins] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
+    real, imag = np.empty(together * bins, np.float32), np.empty(together * bins, np.float32)
+    for first in range(0, out.shape[1], together):
+        peaks = range(first, min(first + together, out.shape[1]))
         row_real[:] = 0
         row_imag[:] = 0
-        for a in range(len(rows)):
-            phase = tdm_phases[peak, a]
-            value = spectrum[a, doppler[peak], distance[peak]] * np.complex64(
-                complex(math.cos(phase), -math.sin(phase))
-            )
-            add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, row_real[rows[a]], row_imag[rows[a]])
-        # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
-        elevation, azimuth, highest = int(np.int64(0)), int(np.int64(0)), np.float32(0)
+        for peak in peaks:
+            own = slice((peak - first) * bins, (peak - first + 1) * bins)
+            for a in range(len(rows)):
+                phase = tdm_phases[peak, a]
+                value = spectrum[a, doppler[peak], distance[peak]] * np.complex64(
+                    complex(math.cos(phase), -math.sin(phase))
+                )
+                row = rows[a]
+                add_scaled(
+                    antenna_steering[0, a], antenna_steering[1, a], value, row_real[row, own], row_imag[row, own]
+                )
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
             for row in range(len(row_real)):
                 add_scaled(row_real[row], row_imag[row], row_steering[e, row], real, imag)
             _masked_power(real, imag, visible[e], power[e])
-            line = power[e]
-            for n in range(len(line)):
-                if line[n] > highest:
-                    elevation, azimuth, highest = e, n, line[n]
-        out[0, peak] = _refine(right, azimuth, power[elevation])
-        out[1, peak] = _refine(up, elevation, power[:, azimuth])
+        for peak in peaks:
+            own = slice((peak - first) * bins, (peak - first + 1) * bins)
+            # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
+            elevation, azimuth, highest = int(np.int64(0)), int(np.int64(0)), np.float32(0)
+            for e in range(len(up)):
+                line = power[e, own]
+                if _count_from(line, highest):  # vectors see at once that most lines are lower
+                    for n in range(bins):
+                        if line[n] > highest:
+                            elevation, azimuth, highest = e, n, line[n]
+            out[0, peak] = _refine(right, azimuth, power[elevation, own])
+            out[1, peak] = _refine(up, elevation, power[:, own][:, azimuth])
 
 
 @compiled_with_fma

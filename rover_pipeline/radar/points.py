@@ -125,13 +125,11 @@ class PointFinder:
             peaks = peaks.select(cell)._replace(snr=snr[kept])
             direction = unit_vectors(found.right[kept], found.up[kept])
             ambiguity, certain, artefact = ambiguity[cell], certain[cell], artefact[cell]
-        ahead, left, up = direction.T
         # At an edge of the search nothing says where the strongest beam would be.
-        edge = np.isclose(ahead, 0)
-        for value, sines in zip((left, up), self._fine.sines, strict=True):
-            edge |= np.isclose(np.abs(value), sines[-1]) & (len(sines) > 1)
+        ends = [0.0, *(sines[-1] if len(sines) > 1 else np.nan for sines in self._fine.sines)]
+        edge = np.isclose(np.abs(direction), ends).any(axis=1)
         snapshots = self.snapshots(spectrum, peaks.moved(ambiguity * bins))
-        deviation = deviations(self._board, snapshots, peaks.snr, -left, up, self._array_error)
+        deviation = deviations(self._board, snapshots, peaks.snr, -direction[:, 1], direction[:, 2], self._array_error)
         deviation[edge] = np.nan
         return Found(peaks, direction, ambiguity, certain & ~edge & (artefact == 0), artefact, deviation)
 
