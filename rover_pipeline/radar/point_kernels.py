@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled_with_fma
+from rover_pipeline.numerics.compiled import compiled_with_fma, inlined
 from rover_pipeline.radar.spectrum import add_scaled
 
 # --- Detection ----------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def measure_peaks(
         position[1, peak] = r + _vertex(power[doppler, max(r - 1, 0)], value, power[doppler, min(r + 1, bins - 1)])
 
 
-@compiled_with_fma
+@inlined
 def _vertex(before: Any, middle: Any, after: Any) -> Any:
     """Offset of the maximum of the parabola through the logarithms of three neighbours, -0.5 to 0.5 bins."""
     a, b, c = _log(before), _log(middle), _log(after)
@@ -94,7 +94,7 @@ def _vertex(before: Any, middle: Any, after: Any) -> Any:
     return min(max(0.5 * (a - c) / curvature, -0.5), 0.5) if curvature < 0 else 0.0
 
 
-@compiled_with_fma
+@inlined
 def _log(power: Any) -> Any:
     return math.log(max(np.float64(power), 1e-38))
 
@@ -116,7 +116,8 @@ def strongest_beams(
 ) -> None:
     """Sines of the direction of each peak: the strongest beam, refined between beams along both axes."""
     right, up = sines
-    together, bins = 8, len(right)  # peaks of which the beams are formed together: vectors are long, and stay in the cache
+    # Beams of so many peaks are formed together: their vectors are long, and stay in the cache.
+    together, bins = 8, len(right)
     row_real = np.empty((row_steering.shape[1], together * bins), np.float32)
     row_imag = np.empty_like(row_real)
     power = np.empty((len(up), together * bins), np.float32)
@@ -148,11 +149,13 @@ def strongest_beams(
             _masked_power(real, imag, visible[e], power[e])
         for peak in peaks:
             own = slice((peak - first) * bins, (peak - first + 1) * bins)
-            # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
-            elevation, azimuth, highest = int(np.int64(0)), int(np.int64(0)), np.float32(0)
+            elevation, azimuth, highest = 0, 0, np.float32(0)
             for e in range(len(up)):
                 line = power[e, own]
-                if _count_from(line, highest):  # vectors see at once that most lines are lower
+                higher = np.int32(0)
+                for n in range(bins):
+                    higher |= np.int32(line[n] > highest)
+                if higher:  # vectors see at once that most lines are lower
                     for n in range(bins):
                         if line[n] > highest:
                             elevation, azimuth, highest = e, n, line[n]
@@ -160,13 +163,13 @@ def strongest_beams(
             out[1, peak] = _refine(up, elevation, power[:, own][:, azimuth])
 
 
-@compiled_with_fma
+@inlined
 def _masked_power(real: np.ndarray, imag: np.ndarray, mask: np.ndarray, power: np.ndarray) -> None:
     for n in range(len(power)):
         power[n] = (real[n] * real[n] + imag[n] * imag[n]) * mask[n]
 
 
-@compiled_with_fma
+@inlined
 def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
     """Sine at the vertex of the parabola through a beam and its two neighbours; the beam's own at the ends."""
     if 0 < beam < len(sines) - 1:
@@ -177,7 +180,7 @@ def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
 # --- The radar's own velocity -------------------------------------------------------------------------------------
 
 
-@compiled_with_fma
+@inlined
 def _doppler_variance(tangent: np.ndarray, error: np.ndarray, v: np.ndarray, doppler_variance: float) -> Any:
     """Variance of the Doppler of a static target less its prediction, m2/s2: of the Doppler and of the direction.
 
