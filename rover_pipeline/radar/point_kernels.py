@@ -209,22 +209,35 @@ def ego_evidence(
     """Logarithm of how much more likely each echo is if its target is at rest than if it moves, 0 or more."""
     echoes, ambiguities = doppler.shape
     highest = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
-    for n in range(len(velocities)):
-        v = velocities[n]
-        vertical = pitch * pitch * (v[0] * v[0] + v[1] * v[1])
-        for p in range(echoes):
-            best = 0.0
-            for k in range(ambiguities):
-                limit = highest + likelihood[p, k] - best
-                if limit > 0:
-                    u = direction[p, k]
-                    residual = doppler[p, k] + v[0] * u[0] + v[1] * u[1] + v[2] * u[2]
-                    variance = _doppler_variance(tangent[p, k], error[p], v, doppler_variance)
-                    variance += vertical * u[2] * u[2]
-                    if 0.5 * residual * residual < limit * variance:  # else the logarithm need not be computed
-                        square = residual * residual / variance
-                        best = max(best, best + limit - 0.5 * (math.log(variance / doppler_variance) + square))
-            evidence[n, p] = best
+    x, y, z = velocities[:, 0].copy(), velocities[:, 1].copy(), velocities[:, 2].copy()
+    vertical, residual, variance = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    best, near, some = np.empty_like(x), np.empty(len(x), np.bool_), np.empty(len(x), np.int64)
+    for n in range(len(x)):
+        vertical[n] = pitch * pitch * (x[n] * x[n] + y[n] * y[n])
+    for p in range(echoes):
+        best[:] = 0
+        own = (error[p, 0], error[p, 1])
+        for k in range(ambiguities):
+            limit = highest + likelihood[p, k]
+            if limit <= 0:
+                continue
+            a, b, c, speed = direction[p, k, 0], direction[p, k, 1], direction[p, k, 2], doppler[p, k]
+            slope = (tangent[p, k, 0], tangent[p, k, 1])
+            for n in range(len(x)):  # by vectors, for all velocities
+                residual[n] = speed + x[n] * a + y[n] * b + z[n] * c
+                variance[n] = _doppler_variance(slope, own, (x[n], y[n], z[n]), doppler_variance) + vertical[n] * c * c
+                near[n] = 0.5 * residual[n] * residual[n] < limit * variance[n]
+            count = 0
+            for n in range(len(x)):  # without a branch, which no processor could predict
+                some[count] = n
+                count += near[n]
+            for n in some[:count]:  # of others the logarithm need not be computed
+                left = limit - best[n]
+                if left > 0 and 0.5 * residual[n] * residual[n] < left * variance[n]:
+                    less = math.log(variance[n] / doppler_variance) + residual[n] * residual[n] / variance[n]
+                    best[n] = max(best[n], best[n] + left - 0.5 * less)
+        for n in range(len(x)):
+            evidence[n, p] = best[n]
 
 
 @compiled_with_fma
