@@ -90,7 +90,7 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     few, limits = np.empty(len(cells), bool), (power.ravel()[cells].astype("f8") / search.threshold).astype("f4")
     few_from(padded, cells, limits, guard, train, len(ring) - index, few)
     cells = cells[few]
-    around = padded.ravel()[(cells + cells // power.shape[1] * (2 * edge))[:, None] + ring]
+    around = padded.ravel().take((cells + cells // power.shape[1] * (2 * edge))[:, None] + ring)
     around.partition(index, axis=1)
     noise = around[:, index].astype("f8")
     found = (noise > 0) & (power.ravel()[cells] > search.threshold * noise)

@@ -111,7 +111,7 @@ def ego_velocity(
     if len(doppler) < options.min_inliers:
         return _NOTHING
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
-    known = np.zeros((len(doppler), 2)) if deviation is None else np.nan_to_num(deviation)
+    known = np.zeros((len(doppler), 2)) if deviation is None else np.where(np.isnan(deviation), 0, deviation)
     error = np.hypot(known, (options.azimuth_error, options.elevation_error))
     echoes = Echoes(direction[:, None], doppler[:, None], np.zeros((len(doppler), 1)), error)
     found = find_velocities(echoes, doppler_sigma, options)
