@@ -134,13 +134,10 @@ def strongest_beams(
             own = slice((peak - first) * bins, (peak - first + 1) * bins)
             for a in range(len(rows)):
                 phase = tdm_phases[peak, a]
-                value = spectrum[a, doppler[peak], distance[peak]] * np.complex64(
-                    complex(math.cos(phase), -math.sin(phase))
-                )
-                row = rows[a]
-                add_scaled(
-                    antenna_steering[0, a], antenna_steering[1, a], value, row_real[row, own], row_imag[row, own]
-                )
+                turn = np.complex64(complex(math.cos(phase), -math.sin(phase)))
+                x, y = row_real[rows[a], own], row_imag[rows[a], own]
+                value = spectrum[a, doppler[peak], distance[peak]] * turn
+                add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, x, y)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
@@ -181,11 +178,11 @@ def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
 
 
 @inlined
-def _doppler_variance(tangent: np.ndarray, error: np.ndarray, v: np.ndarray, doppler_variance: float) -> Any:
+def _doppler_variance(tangent: Any, error: Any, v: Any, doppler_variance: float) -> Any:
     """Variance of the Doppler of a static target less its prediction, m2/s2: of the Doppler and of the direction.
 
     Args:
-        tangent: f8 (2,), left and up of the direction over ahead.
+        tangent: f8 (2,) or a tuple, as `error` and `v`; left and up of the direction over ahead.
         error: f8 (2,), of the sines of azimuth and elevation.
         v: f8 (3,), velocity of the radar, m/s; doppler_variance: m2/s2.
     """
