@@ -82,20 +82,28 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     rows, edge = guard[0] + train[0], guard[1] + train[1]
     padded = cv2.copyMakeBorder(power, rows, rows, 0, 0, cv2.BORDER_WRAP)
     padded = cv2.copyMakeBorder(padded, 0, 0, edge, edge, cv2.BORDER_REFLECT)
-    away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
-    row, column = np.nonzero((away[0] > guard[0]) | (away[1] > guard[1]))
-    ring = row * padded.shape[1] + column  # after the first cell of a window
+    ring = _ring(padded.shape[1], guard, train)
     index = min(int(rank * len(ring)), len(ring) - 1)
-    cells = np.array(np.nonzero(_maxima(power, search.first_bin)))
+    cells = np.flatnonzero(_maxima(power, search.first_bin))
     # A cell is above the noise if more than `index` of its training cells are below its power over the threshold. To
     # count them takes a fraction of the time of sorting them, so only those that are above it are ranked.
-    few, limits = np.empty(cells.shape[1], bool), (power[tuple(cells)].astype("f8") / search.threshold).astype("f4")
+    few, limits = np.empty(len(cells), bool), (power.ravel()[cells].astype("f8") / search.threshold).astype("f4")
     few_from(padded, cells, limits, guard, train, len(ring) - index, few)
-    cells = cells[:, few]
-    around = padded.ravel()[(cells[0] * padded.shape[1] + cells[1])[:, None] + ring]
-    noise = np.partition(around, index, axis=1)[:, index].astype("f8")
-    found = (noise > 0) & (power[tuple(cells)] > search.threshold * noise)
-    return _measured(power, noise[found], cells[0, found] * power.shape[1] + cells[1, found], search)
+    cells = cells[few]
+    around = padded.ravel().take((cells + cells // power.shape[1] * (2 * edge))[:, None] + ring)
+    around.partition(index, axis=1)
+    noise = around[:, index].astype("f8")
+    found = (noise > 0) & (power.ravel()[cells] > search.threshold * noise)
+    return _measured(power, noise[found], cells[found], search)
+
+
+@lru_cache(maxsize=8)
+def _ring(width: int, guard: Cells, train: Cells) -> np.ndarray:
+    """Places of training cells after the first cell of a window, in a map of so many columns, i8 (cell,)."""
+    rows, edge = guard[0] + train[0], guard[1] + train[1]
+    away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
+    row, column = np.nonzero((away[0] > guard[0]) | (away[1] > guard[1]))
+    return row * width + column
 
 
 def _maxima(power: np.ndarray, first_bin: int) -> np.ndarray:
@@ -196,12 +204,12 @@ def find_artefacts(
     own, other, noise, beat = cell_pairs(spectrum, power, peaks)
     image = np.reshape(shares, (-1, 1)) * other
     is_image = _power(own - image) < np.minimum(threshold * noise, _power(image))
-    away = np.abs(np.arange(len(power)) - len(power) // 2)
-    static = power[away <= MAIN_LOBE_BINS].max(axis=0) + removed
+    middle = len(power) // 2
+    static = power[max(middle - MAIN_LOBE_BINS, 0) : middle + MAIN_LOBE_BINS + 1].max(axis=0) + removed
     # The least power from the next bin to the end of the axis and, around it, at zero range.
-    beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
-    is_slope = beyond[beat] > (power + removed)[peaks.doppler_bin, beat]
-    is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= MAIN_LOBE_BINS)
+    beyond = np.minimum.accumulate(np.append(static[1:], static[0])[::-1])[::-1]
+    is_slope = beyond[beat] > power[peaks.doppler_bin, beat] + np.broadcast_to(removed, static.shape)[beat]
+    is_slope &= (beat > len(static) // 2) & (np.abs(peaks.doppler_bin - middle) <= MAIN_LOBE_BINS)
     return np.asarray(is_image + 2 * is_slope, "u1")
 
 

@@ -121,10 +121,10 @@ def find_velocities(
     # Two echoes give no vertical velocity: while candidates are compared, echoes up and down may be off by it.
     rough = evidence(tried, options.pitch)
     # The first one is level: least squares from there gives the smallest vertical velocity that explains the echoes.
-    scores, left = rough[: len(level)].sum(axis=1), np.ones(len(tried), bool)
+    scores, left = rough[: len(level)].sum(axis=1), np.arange(len(tried))
     found: list[np.ndarray] = []
-    while len(found) <= TUNING.compared and left.any():
-        number = np.flatnonzero(left)[scores[left[: len(scores)]].argmax()]
+    while len(found) <= TUNING.compared and len(left):
+        number = left[scores[left[: len(scores)]].argmax()]
         refined = tried[number].copy()
         refine_ego_velocity(*arrays, doppler_sigma**2, options.vertical, options.pitch, OUTLIER, refined)
         if not found:
@@ -132,7 +132,7 @@ def find_velocities(
             scores = _shares(rough, evidence(refined[None], options.pitch)[0])
         found.append(refined)
         for centre in (tried[number], refined):
-            left &= _level_distance(tried, centre) > 2 * largest_error(centre, options)
+            left = left[_level_distance(tried[left], centre) > 2 * largest_error(centre, options)]
     velocities = np.array(found)
     values = evidence(velocities)
     share, best = _shares(values, values[0]), 0
@@ -150,7 +150,8 @@ def find_velocities(
 def _shares(evidence: np.ndarray, best: np.ndarray) -> np.ndarray:
     """Evidence against the best velocity as a share of that for it, f8 (velocity,), of `evidence` as it computes it."""
     more = evidence - best
-    return np.maximum(more, 0).sum(axis=1) / np.maximum(np.maximum(-more, 0).sum(axis=1), 1e-9)
+    against = np.maximum(more, 0).sum(axis=1)
+    return against / np.maximum(-np.minimum(more, 0, out=more).sum(axis=1), 1e-9)
 
 
 def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +163,7 @@ def _candidates(echoes: Echoes, options: VelocitySection) -> tuple[np.ndarray, n
     pairs = pairs[:, echo[pairs[0]] != echo[pairs[1]]]
     level = np.append(np.zeros((1, 3)), _of_pairs(direction, doppler, pairs, options.least_angle), axis=0)
     # Of echoes with several numbers of spans each, hardly any triple has the right ones.
-    return level, _of_triples(direction, doppler, triples if echoes.doppler.shape[1] == 1 else triples[:, :0])
+    return level, _of_triples(direction, doppler, triples) if echoes.doppler.shape[1] == 1 else level[:0]
 
 
 def _of_pairs(direction: np.ndarray, doppler: np.ndarray, pairs: np.ndarray, min_angle: float) -> np.ndarray:

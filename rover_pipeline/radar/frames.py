@@ -155,14 +155,15 @@ def make_transform(
     shape: tuple[int, ...], options: RangeDopplerOptions, real: bool, coupling: Coupling | None = None
 ) -> RangeDoppler:
     """The range-Doppler transform of a step: the same object for all steps whose transform is the same."""
+    values = vars(options)  # an attribute that is not there takes long to be missed by Pydantic
     return _transform(
         shape,
         options.range_window,
         options.doppler_window,
         real,
         order=options.sample_order,
-        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
-        remove_static=getattr(options, "remove_static", False),
+        bins=(values.get("doppler_bins", 0), values.get("range_bins", 0)),
+        remove_static=values.get("remove_static", False),
         coupling=coupling,
     )
 

@@ -44,15 +44,17 @@ def clipped_share(iq: np.ndarray) -> np.ndarray:
 def _clipped(frame: np.ndarray) -> float:
     limits = np.iinfo(frame.dtype)
     rails: dict[int, int] = {}
-    for extreme, limit, inwards in ((int(frame.max()), limits.max, -1), (int(frame.min()), limits.min, 1)):
-        count = int(np.count_nonzero(frame == extreme))
+    for find, limit, inwards in ((np.max, limits.max, -1), (np.min, limits.min, 1)):
+        ends = find(frame.reshape(len(frame), -1), axis=1)
+        extreme = int(find(ends))
+        count = int(np.count_nonzero(frame[ends == extreme] == extreme))  # other chirps do not have it
         if extreme != limit:
             if inwards * extreme >= -TUNING.rail_near:
                 continue
             # As if each value had one sample more.
             allowed = count * TUNING.rail_near / TUNING.rail_ratio - TUNING.rail_near
-            ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
-            if allowed < 0 or np.count_nonzero((frame >= ends[0]) & (frame <= ends[1])) > allowed:
+            low, high = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
+            if allowed < 0 or np.count_nonzero((frame >= low) & (frame <= high)) > allowed:
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size

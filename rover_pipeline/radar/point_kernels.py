@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled_with_fma
+from rover_pipeline.numerics.compiled import compiled_with_fma, inlined
 from rover_pipeline.radar.spectrum import add_scaled
 
 # --- Detection ----------------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ def few_from(
     # f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells lie
     # beyond a cell.
     padded: np.ndarray,
-    cells: np.ndarray,  # i8 (2, cell), (doppler, range) in the map.
+    cells: np.ndarray,  # i8 (cell,), flat indices into the map.
     limits: np.ndarray,  # f4 (cell,).
     guard: tuple[int, int],  # numbers of guard cells on each side, along (doppler, range).
     train: tuple[int, int],  # the same of training cells.
@@ -27,8 +27,9 @@ def few_from(
 ) -> None:
     """Whether fewer than `enough` of the training cells of each cell are not below its limit."""
     rows, edge = guard[0] + train[0], guard[1] + train[1]
+    bins = padded.shape[1] - 2 * edge
     for cell in range(len(limits)):
-        middle, r, limit = cells[0, cell] + rows, cells[1, cell], limits[cell]
+        middle, r, limit = cells[cell] // bins + rows, cells[cell] % bins, limits[cell]
         # Rows without guard cells come first: most maxima of noise fail after a few of them.
         above, n = 0, 0
         while n <= rows and above < enough:
@@ -47,9 +48,9 @@ def few_from(
 @compiled_with_fma
 def _count_from(values: np.ndarray, limit: Any) -> Any:
     """Number of the values that are not below a limit."""
-    count = 0
+    count = np.int32(0)  # of the size of a value: twice as many at once as in Numba's own integers
     for n in range(len(values)):
-        count += values[n] >= limit
+        count = np.int32(count + np.int32(values[n] >= limit))
     return count
 
 
@@ -85,7 +86,7 @@ def measure_peaks(
         position[1, peak] = r + _vertex(power[doppler, max(r - 1, 0)], value, power[doppler, min(r + 1, bins - 1)])
 
 
-@compiled_with_fma
+@inlined
 def _vertex(before: Any, middle: Any, after: Any) -> Any:
     """Offset of the maximum of the parabola through the logarithms of three neighbours, -0.5 to 0.5 bins."""
     a, b, c = _log(before), _log(middle), _log(after)
@@ -93,7 +94,7 @@ def _vertex(before: Any, middle: Any, after: Any) -> Any:
     return min(max(0.5 * (a - c) / curvature, -0.5), 0.5) if curvature < 0 else 0.0
 
 
-@compiled_with_fma
+@inlined
 def _log(power: Any) -> Any:
     return math.log(max(np.float64(power), 1e-38))
 
@@ -115,46 +116,57 @@ def strongest_beams(
 ) -> None:
     """Sines of the direction of each peak: the strongest beam, refined between beams along both axes."""
     right, up = sines
-    row_real = np.empty((row_steering.shape[1], len(right)), np.float32)
+    # Beams of so many peaks are formed together: their vectors are long, and stay in the cache.
+    together, bins = 8, len(right)
+    row_real = np.empty((row_steering.shape[1], together * bins), np.float32)
     row_imag = np.empty_like(row_real)
-    power = np.empty((len(up), len(right)), np.float32)
+    power = np.empty((len(up), together * bins), np.float32)
     visible = np.empty_like(power)  # 0 for pairs of sines that are no direction
     for e in range(len(up)):
-        for n in range(len(right)):
-            visible[e, n] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
-    real, imag = np.empty(len(right), np.float32), np.empty(len(right), np.float32)
-    for peak in range(out.shape[1]):
+        for n in range(bins):
+            visible[e, n::bins] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
+    real, imag = np.empty(together * bins, np.float32), np.empty(together * bins, np.float32)
+    for first in range(0, out.shape[1], together):
+        peaks = range(first, min(first + together, out.shape[1]))
         row_real[:] = 0
         row_imag[:] = 0
-        for a in range(len(rows)):
-            phase = tdm_phases[peak, a]
-            value = spectrum[a, doppler[peak], distance[peak]] * np.complex64(
-                complex(math.cos(phase), -math.sin(phase))
-            )
-            add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, row_real[rows[a]], row_imag[rows[a]])
-        # Plain zeros are constants to Numba, for which it would compile `_refine` once more.
-        elevation, azimuth, highest = int(np.int64(0)), int(np.int64(0)), np.float32(0)
+        for peak in peaks:
+            own = slice((peak - first) * bins, (peak - first + 1) * bins)
+            for a in range(len(rows)):
+                phase = tdm_phases[peak, a]
+                turn = np.complex64(complex(math.cos(phase), -math.sin(phase)))
+                x, y = row_real[rows[a], own], row_imag[rows[a], own]
+                value = spectrum[a, doppler[peak], distance[peak]] * turn
+                add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, x, y)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
             for row in range(len(row_real)):
                 add_scaled(row_real[row], row_imag[row], row_steering[e, row], real, imag)
             _masked_power(real, imag, visible[e], power[e])
-            line = power[e]
-            for n in range(len(line)):
-                if line[n] > highest:
-                    elevation, azimuth, highest = e, n, line[n]
-        out[0, peak] = _refine(right, azimuth, power[elevation])
-        out[1, peak] = _refine(up, elevation, power[:, azimuth])
+        for peak in peaks:
+            own = slice((peak - first) * bins, (peak - first + 1) * bins)
+            elevation, azimuth, highest = 0, 0, np.float32(0)
+            for e in range(len(up)):
+                line = power[e, own]
+                higher = np.int32(0)
+                for n in range(bins):
+                    higher |= np.int32(line[n] > highest)
+                if higher:  # vectors see at once that most lines are lower
+                    for n in range(bins):
+                        if line[n] > highest:
+                            elevation, azimuth, highest = e, n, line[n]
+            out[0, peak] = _refine(right, azimuth, power[elevation, own])
+            out[1, peak] = _refine(up, elevation, power[:, own][:, azimuth])
 
 
-@compiled_with_fma
+@inlined
 def _masked_power(real: np.ndarray, imag: np.ndarray, mask: np.ndarray, power: np.ndarray) -> None:
     for n in range(len(power)):
         power[n] = (real[n] * real[n] + imag[n] * imag[n]) * mask[n]
 
 
-@compiled_with_fma
+@inlined
 def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
     """Sine at the vertex of the parabola through a beam and its two neighbours; the beam's own at the ends."""
     if 0 < beam < len(sines) - 1:
@@ -165,12 +177,12 @@ def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
 # --- The radar's own velocity -------------------------------------------------------------------------------------
 
 
-@compiled_with_fma
-def _doppler_variance(tangent: np.ndarray, error: np.ndarray, v: np.ndarray, doppler_variance: float) -> Any:
+@inlined
+def _doppler_variance(tangent: Any, error: Any, v: Any, doppler_variance: float) -> Any:
     """Variance of the Doppler of a static target less its prediction, m2/s2: of the Doppler and of the direction.
 
     Args:
-        tangent: f8 (2,), left and up of the direction over ahead.
+        tangent: f8 (2,) or a tuple, as `error` and `v`; left and up of the direction over ahead.
         error: f8 (2,), of the sines of azimuth and elevation.
         v: f8 (3,), velocity of the radar, m/s; doppler_variance: m2/s2.
     """
@@ -194,22 +206,35 @@ def ego_evidence(
     """Logarithm of how much more likely each echo is if its target is at rest than if it moves, 0 or more."""
     echoes, ambiguities = doppler.shape
     highest = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
-    for n in range(len(velocities)):
-        v = velocities[n]
-        vertical = pitch * pitch * (v[0] * v[0] + v[1] * v[1])
-        for p in range(echoes):
-            best = 0.0
-            for k in range(ambiguities):
-                limit = highest + likelihood[p, k] - best
-                if limit > 0:
-                    u = direction[p, k]
-                    residual = doppler[p, k] + v[0] * u[0] + v[1] * u[1] + v[2] * u[2]
-                    variance = _doppler_variance(tangent[p, k], error[p], v, doppler_variance)
-                    variance += vertical * u[2] * u[2]
-                    if 0.5 * residual * residual < limit * variance:  # else the logarithm need not be computed
-                        square = residual * residual / variance
-                        best = max(best, best + limit - 0.5 * (math.log(variance / doppler_variance) + square))
-            evidence[n, p] = best
+    x, y, z = velocities[:, 0].copy(), velocities[:, 1].copy(), velocities[:, 2].copy()
+    vertical, residual, variance = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    best, near, some = np.empty_like(x), np.empty(len(x), np.bool_), np.empty(len(x), np.int64)
+    for n in range(len(x)):
+        vertical[n] = pitch * pitch * (x[n] * x[n] + y[n] * y[n])
+    for p in range(echoes):
+        best[:] = 0
+        own = (error[p, 0], error[p, 1])
+        for k in range(ambiguities):
+            limit = highest + likelihood[p, k]
+            if limit <= 0:
+                continue
+            a, b, c, speed = direction[p, k, 0], direction[p, k, 1], direction[p, k, 2], doppler[p, k]
+            slope = (tangent[p, k, 0], tangent[p, k, 1])
+            for n in range(len(x)):  # by vectors, for all velocities
+                residual[n] = speed + x[n] * a + y[n] * b + z[n] * c
+                variance[n] = _doppler_variance(slope, own, (x[n], y[n], z[n]), doppler_variance) + vertical[n] * c * c
+                near[n] = 0.5 * residual[n] * residual[n] < limit * variance[n]
+            count = 0
+            for n in range(len(x)):  # without a branch, which no processor could predict
+                some[count] = n
+                count += near[n]
+            for n in some[:count]:  # of others the logarithm need not be computed
+                left = limit - best[n]
+                if left > 0 and 0.5 * residual[n] * residual[n] < left * variance[n]:
+                    less = math.log(variance[n] / doppler_variance) + residual[n] * residual[n] / variance[n]
+                    best[n] = max(best[n], best[n] + left - 0.5 * less)
+        for n in range(len(x)):
+            evidence[n, p] = best[n]
 
 
 @compiled_with_fma

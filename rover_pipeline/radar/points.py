@@ -125,13 +125,11 @@ class PointFinder:
             peaks = peaks.select(cell)._replace(snr=snr[kept])
             direction = unit_vectors(found.right[kept], found.up[kept])
             ambiguity, certain, artefact = ambiguity[cell], certain[cell], artefact[cell]
-        ahead, left, up = direction.T
         # At an edge of the search nothing says where the strongest beam would be.
-        edge = np.isclose(ahead, 0)
-        for value, sines in zip((left, up), self._fine.sines, strict=True):
-            edge |= np.isclose(np.abs(value), sines[-1]) & (len(sines) > 1)
+        ends = [0.0, *(sines[-1] if len(sines) > 1 else np.nan for sines in self._fine.sines)]
+        edge = np.isclose(np.abs(direction), ends).any(axis=1)
         snapshots = self.snapshots(spectrum, peaks.moved(ambiguity * bins))
-        deviation = deviations(self._board, snapshots, peaks.snr, -left, up, self._array_error)
+        deviation = deviations(self._board, snapshots, peaks.snr, -direction[:, 1], direction[:, 2], self._array_error)
         deviation[edge] = np.nan
         return Found(peaks, direction, ambiguity, certain & ~edge & (artefact == 0), artefact, deviation)
 
@@ -155,17 +153,25 @@ class PointFinder:
         found = self(spectrum, power)
         strong = found.certain & (found.peaks.snr >= TUNING.strong_snr)
         peaks = found.peaks.moved(found.ambiguity * float(spectrum.shape[2])).select(strong)
-        return self._echoes(spectrum, peaks, True)[1]
+        return self._echoes(spectrum, peaks)[1][:, 0]
 
     def _tdm_phases(self, peaks: Peaks, bins: int) -> np.ndarray:
         """Phase that each peak gained until the chirp of each antenna, radians, f8 (peak, antenna)."""
         cycles = (peaks.doppler - bins // 2) / bins if self._options.compensate_tdm else 0 * peaks.doppler
         return 2 * np.pi * cycles[:, None] * self._board.delays
 
-    def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Unit vector to each peak, by the strongest beam, and the share of its power that the beam there explains."""
-        sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
-        return unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
+    def _echoes(
+        self, spectrum: np.ndarray, peaks: Peaks, added: Sequence[float] = (0.0,)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Beams`."""
+        moved = [peaks.moved(bins) for bins in added]
+        beams = [self._fine, *(self._coarse for _ in moved[1:])]
+        sines = np.concatenate([self._strongest(spectrum, *each) for each in zip(moved, beams, strict=True)], axis=1)
+        every = Peaks(*map(np.concatenate, zip(*moved, strict=True)))
+        explained = coherence(self._board, self.snapshots(spectrum, every), *sines)
+        shape = len(added), len(peaks.snr)
+        direction = unit_vectors(*sines).reshape(*shape, 3).transpose(1, 0, 2)
+        return np.ascontiguousarray(direction), np.ascontiguousarray(explained.reshape(shape).T)
 
     def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
         """Sines of azimuth and elevation of the strongest beam, refined between beams, f8 (2, peak)."""
@@ -196,9 +202,10 @@ def _beams(board: Board, limit: float, every: int) -> _Beams:
 #: Errors of echoes and the prior of the vertical velocity are those that `_radar_velocity` has by default.
 _ERRORS = VelocitySection()
 
-#: Gives the directions of peaks, f8 (peak, 3), and the shares of their power that the beams there explain, f8 (peak,).
-#: The Doppler of a peak may lie beyond the bins. The flag asks for accurate directions.
-Beams = Callable[[Peaks, bool], tuple[np.ndarray, np.ndarray]]
+#: Gives, for numbers of bins that are added to the Doppler of peaks, which may then lie beyond the bins, the directions
+#: of the strongest beams, f8 (peak, number, 3), and the shares of the peaks' power that the beams there explain, f8
+#: (peak, number). Directions are accurate for the first number.
+Beams = Callable[[Peaks, Sequence[float]], tuple[np.ndarray, np.ndarray]]
 
 
 class AmbiguityResolver:
@@ -230,22 +237,19 @@ class AmbiguityResolver:
             i8 (peak,), spans of Doppler (all of the bins) to add, bool (peak,), whether that number is certain, and
             f8 (peak, 3), the directions, unit vectors.
         """
-        direction, explained = beams(peaks, True)
-        tried = [beams(peaks.moved(n * float(bins)), False) for n in range(1, self._remainder.max() + 1)]
-        directions = np.stack([direction, *(each for each, _ in tried)], axis=1)
-        shares = np.stack([explained, *(share for _, share in tried)], axis=1)
+        directions, shares = beams(peaks, [n * float(bins) for n in range(self._remainder.max() + 1)])
         likelihood = _phase_likelihood(shares, peaks.snr, self._antennas)
         echoes = Echoes(
             directions[:, self._remainder],
             (peaks.doppler[:, None] - bins // 2 + self._numbers * float(bins)) * self._bin_mps,
             likelihood[:, self._remainder],
-            np.tile((_ERRORS.azimuth_error, _ERRORS.elevation_error), (len(explained), 1)),
+            np.tile((_ERRORS.azimuth_error, _ERRORS.elevation_error), (len(shares), 1)),
         )
         choice, certain = self._decide(echoes, bins * self._bin_mps, guide)
-        numbers = self._numbers[choice]
+        numbers, direction = self._numbers[choice], directions[:, 0]
         some = np.flatnonzero(numbers)
         if len(some):
-            direction[some], _ = beams(peaks.moved(numbers * float(bins)).select(some), True)
+            direction[some] = beams(peaks.moved(numbers * float(bins)).select(some), (0.0,))[0][:, 0]
         return numbers, certain, direction
 
     def _decide(self, echoes: Echoes, span: float, guide: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

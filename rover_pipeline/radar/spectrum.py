@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from rover_pipeline.numerics.compiled import compiled_with_fma
+from rover_pipeline.numerics.compiled import compiled_with_fma, inlined
 from rover_pipeline.numerics.linear import matmul
 
 # Compiled kernels of the radar: from samples to spectra and directions.
 #
 # Rows of bins are passed to small functions as one-dimensional arrays, with separate real and imaginary parts: only
-# then does the compiler use vector instructions.
+# then does the compiler use vector instructions. These functions are inlined, because a call counts the references to
+# each row that it passes, which takes longer than to work on it.
 
 #: One value for each range bin: f4 (range,), or c8.
 Row = np.ndarray
@@ -45,7 +46,7 @@ def window_complex(
         _window_pairs(frame[chirp, tx, rx], chirps[chirp], samples, coupling, out[chirp])
 
 
-@compiled_with_fma
+@inlined
 def _window_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, coupling: np.ndarray, out: np.ndarray) -> None:
     for pair in range(len(samples) // 2):
         first, second = weight * samples[2 * pair], weight * samples[2 * pair + 1]
@@ -75,7 +76,7 @@ def add_power(spectrum: np.ndarray, out: np.ndarray) -> None:
             _add_squares(spectrum[antenna, doppler], out[doppler])
 
 
-@compiled_with_fma
+@inlined
 def _add_squares(values: Row, out: Row) -> None:
     for r in range(len(out)):
         x, y = values[r].real, values[r].imag
@@ -115,7 +116,7 @@ def lag_products(spectrum: np.ndarray, phases: np.ndarray, pairs: np.ndarray, ou
                 n += 1
 
 
-@compiled_with_fma
+@inlined
 def _rotate(values: Row, factor: Any, real: Row, imag: Row) -> None:
     p, q = factor.real, factor.imag
     for r in range(len(values)):
@@ -124,14 +125,14 @@ def _rotate(values: Row, factor: Any, real: Row, imag: Row) -> None:
         imag[r] = x * q + y * p
 
 
-@compiled_with_fma
+@inlined
 def _add_pair(a: Row, b: Row, c: Row, d: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] += a[r] * c[r] + b[r] * d[r]
         imag[r] += b[r] * c[r] - a[r] * d[r]
 
 
-@compiled_with_fma
+@inlined
 def _add_two_pairs(a: Row, b: Row, c: Row, d: Row, e: Row, f: Row, g: Row, h: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] += (a[r] * c[r] + b[r] * d[r]) + (e[r] * g[r] + f[r] * h[r])
@@ -174,14 +175,14 @@ def angle_magnitudes(
                 _magnitude(x, y, row_real[count - 1], row_imag[count - 1], w, out[shifted, e, a])
 
 
-@compiled_with_fma
+@inlined
 def _copy(a: Row, b: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] = a[r]
         imag[r] = b[r]
 
 
-@compiled_with_fma
+@inlined
 def add_scaled(a: Row, b: Row, w: Any, real: Row, imag: Row) -> None:
     """Add the complex row a + ib times the complex factor w to the row in `real` and `imag`."""
     p, q = w.real, w.imag
@@ -190,7 +191,7 @@ def add_scaled(a: Row, b: Row, w: Any, real: Row, imag: Row) -> None:
         imag[r] += a[r] * q + b[r] * p
 
 
-@compiled_with_fma
+@inlined
 def _add_two_scaled(a: Row, b: Row, w: Any, c: Row, d: Row, v: Any, real: Row, imag: Row) -> None:
     p, q, s, t = w.real, w.imag, v.real, v.imag
     for r in range(len(real)):
@@ -198,7 +199,7 @@ def _add_two_scaled(a: Row, b: Row, w: Any, c: Row, d: Row, v: Any, real: Row, i
         imag[r] += (a[r] * q + b[r] * p) + (c[r] * t + d[r] * s)
 
 
-@compiled_with_fma
+@inlined
 def _magnitude(x: Row, y: Row, a: Row, b: Row, w: Any, out: Row) -> None:
     p, q = w.real, w.imag
     for r in range(len(out)):

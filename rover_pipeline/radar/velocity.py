@@ -6,11 +6,12 @@ covariance, and whether it can be trusted. Radar frame, front-left-up.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
+from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
@@ -110,7 +111,7 @@ def ego_velocity(
     if len(doppler) < options.min_inliers:
         return _NOTHING
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
-    known = np.zeros((len(doppler), 2)) if deviation is None else np.nan_to_num(deviation)
+    known = np.zeros((len(doppler), 2)) if deviation is None else np.where(np.isnan(deviation), 0, deviation)
     error = np.hypot(known, (options.azimuth_error, options.elevation_error))
     echoes = Echoes(direction[:, None], doppler[:, None], np.zeros((len(doppler), 1)), error)
     found = find_velocities(echoes, doppler_sigma, options)
@@ -137,7 +138,8 @@ def ego_velocity(
     moved = matmul(cov_of_noise, matmul(slopes.T * weight, direction).T) * known[static].min(axis=0)
     cov = cov_of_noise + scale**2 * np.outer(vel, vel) + matmul(moved, moved.T)
     determined = inliers >= options.min_share * len(direction) and not (found.share[1:] > options.max_rival).any()
-    determined &= bool(eigvalsh(cov[:2, :2])[-1] <= largest_error(vel, options) ** 2)
+    level = (cov[0, 0] + cov[1, 1]) / 2 + math.hypot((cov[0, 0] - cov[1, 1]) / 2, cov[1, 0])  # the larger eigenvalue
+    determined &= bool(level <= largest_error(vel, options) ** 2)
     return Velocity(vel, cov, inliers, bool(determined))
 
 
