@@ -27,6 +27,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS
+from rover_pipeline.lookup import start_collector
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import made_by
@@ -147,6 +148,7 @@ class Plans:
 
     def begin(self, jobs: Iterable[Any]) -> None:
         """Write the plan of each recording: the outputs that Snakemake has jobs for."""
+        start_collector()
         wanted: dict[Path, set[str]] = {}
         for job in jobs:
             own = getattr(job.wildcards, "product", None)
