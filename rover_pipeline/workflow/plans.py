@@ -215,7 +215,8 @@ class Plans:
     # --- How jobs share the processors ------------------------------------------------------------------------------
 
     def priority(self, rule: Any) -> int:
-        """Priority of a rule. What others wait for comes first, what others make along with their own comes last."""
+        """Priority of a rule. What others wait for comes first, what others make along with their own comes last: a job
+        whose result another one is still making takes a processor and waits."""
         names = [f"_{product}" for product in made_by(rule)]
         if not names or names[0] not in self.flow.steps:
             return 0
@@ -223,7 +224,7 @@ class Plans:
         together = [
             name for name, each in self.flow.steps.items() if step.run.shares and each.run.shares == step.run.shares
         ]
-        return 1 if step.run.first else -1 if step.run.brief or names[0] in together[1:] else 0
+        return 1 if step.run.first else -2 if names[0] in together[1:] else -1 if step.run.brief else 0
 
     def threads(self, wildcards: Any, cores: int | None) -> int:
         """Threads of a job, so that others run beside it.
