@@ -49,6 +49,7 @@ class Spent:
 
 def measure(trace: Path, names: list[str]) -> dict[str, Any]:
     """Make some outputs of one job. Times are seconds of the processor."""
+    from rover_pipeline.engine.apart import keep_freed
     from rover_pipeline.engine.execute import Request
     from rover_pipeline.engine.step import loaded
     from rover_pipeline.engine.together import ResultRequest, run_together
@@ -68,6 +69,7 @@ def measure(trace: Path, names: list[str]) -> dict[str, Any]:
 
         (in_c,) = (each for each in Dispatcher.__mro__ if each.__module__.endswith("_dispatcher"))
         setattr(Dispatcher, "__call__", spent.timed(in_c.__call__, "kernels", kernel=True))  # noqa: B010
+    keep_freed()  # as a job does
     before = resource.getrusage(resource.RUSAGE_SELF)
     made = run_together([ResultRequest(TABLE[each], each, Request()) for each in names], trace)
     if failed := [each for each in made.values() if isinstance(each, Exception)]:

@@ -19,7 +19,7 @@ from rover_pipeline import __version__
 from rover_pipeline.caches import give_matplotlib_a_folder
 from rover_pipeline.errors import DEBUG_VARIABLE, ConfigError, RoverError, describe, one_line
 from rover_pipeline.format.files import existing
-from rover_pipeline.lookup import load
+from rover_pipeline.lookup import LateModule, load
 
 #: Commands that jobs of the workflow call, many times in a run.
 JOB_COMMANDS = ("step", "recording")
@@ -263,6 +263,7 @@ def _finish_parsers(parsers: Iterable[argparse.ArgumentParser]) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.debug:
         os.environ[DEBUG_VARIABLE] = "1"  # for the processes of the run
+    LateModule("numpy")  # to start Snakemake needs no array
     status = load("rover_pipeline.workflow.launch:run_workflow")(
         arguments.paths,
         outputs=arguments.outputs,

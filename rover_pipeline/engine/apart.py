@@ -71,6 +71,13 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
     )
 
 
+def keep_freed() -> None:
+    """Have this process keep the memory of arrays that it frees, for the next ones."""
+    for option in _KEEP_FREED:
+        with suppress(AttributeError):  # of another library of C
+            ctypes.CDLL(None).mallopt(option, _KEPT)
+
+
 def error_as_json(error: Exception) -> dict[str, Any]:
     """An error as JSON, for `error_from_json`."""
     return {"text": describe(error), "passes": may_pass(error), "shown": "".join(traceback.format_exception(error))}
@@ -86,9 +93,7 @@ def error_from_json(content: dict[str, Any]) -> RoverError:
 def _run(sender: Connection, work: Any, before: Any, caches: Iterable[Path], settings: dict[str, Any]) -> None:
     # Ctrl-C reaches all processes of a terminal. The process that waits reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for option in _KEEP_FREED:
-        with suppress(AttributeError):  # of another library of C
-            ctypes.CDLL(None).mallopt(option, _KEPT)
+    keep_freed()
     try:
         cage.enter([*caches, *before()], **settings)
         outcome = [True, work()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -27,6 +26,7 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.lookup import start_collector
 from rover_pipeline.options import DaskOptions, InputOptions
 
 
@@ -320,10 +320,3 @@ def _declared(step: Step) -> set[str] | None:
     if EVERY in step.outputs or (step.run.inspect and not isinstance(step.function, str)):
         return None
     return {TS, VALID, *step.outputs, *step.products, *step.run.sidecars}
-
-
-def start_collector() -> None:
-    """Start the garbage collector where the command has stopped it while modules were loaded; they are no garbage."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()

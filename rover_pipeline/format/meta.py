@@ -67,7 +67,7 @@ class ChannelSpec(BaseModel):
     @property
     def sample_bytes(self) -> int:
         """Bytes of one decoded sample."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        return math.prod(self.shape) * int(self.type[1:])
 
 
 def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
 import os
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.lookup import load
+from rover_pipeline.lookup import load, stop_collector
 
 
 def add_parsers(commands: Any) -> None:
@@ -43,11 +42,7 @@ def _step(arguments: argparse.Namespace) -> int:
     with logged(arguments.log, arguments.output[0].parent) as log:
         if is_done(arguments.trace, arguments.output):  # the job that made it has said so
             return 0
-        # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
-        # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
-        # The runner starts the collector again when all modules are there.
-        gc.disable()
-        atexit.register(gc.freeze)
+        stop_collector()  # the runner starts it again when all modules are there
         # BLAS and OpenMP read the size of their pools once, when NumPy and all the rest are imported.
         os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         try:

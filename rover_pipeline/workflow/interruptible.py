@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from rover_pipeline.lookup import LateModule
+from rover_pipeline.lookup import LateModule, stop_collector
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Time between two looks at processes that are ending, s. Schedule.
@@ -68,7 +68,9 @@ if __name__ == "__main__":
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        LateModule("pandas")  # Snakemake's plugin for Slurm names it in every run, and hardly ever uses it
+        for name in ("numpy", "pandas", "requests"):
+            LateModule(name)  # Snakemake and its plugins name it in every run, and hardly ever use it
+        stop_collector()  # `Plans.begin` starts it again when the jobs are known
         from snakemake.cli import main
 
         main()

@@ -27,6 +27,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS
+from rover_pipeline.lookup import start_collector
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import made_by
@@ -147,6 +148,7 @@ class Plans:
 
     def begin(self, jobs: Iterable[Any]) -> None:
         """Write the plan of each recording: the outputs that Snakemake has jobs for."""
+        start_collector()
         wanted: dict[Path, set[str]] = {}
         for job in jobs:
             own = getattr(job.wildcards, "product", None)
@@ -213,7 +215,8 @@ class Plans:
     # --- How jobs share the processors ------------------------------------------------------------------------------
 
     def priority(self, rule: Any) -> int:
-        """Priority of a rule. What others wait for comes first, what others make along with their own comes last."""
+        """Priority of a rule. What others wait for comes first, what others make along with their own comes last: a job
+        whose result another one is still making takes a processor and waits."""
         names = [f"_{product}" for product in made_by(rule)]
         if not names or names[0] not in self.flow.steps:
             return 0
@@ -221,7 +224,7 @@ class Plans:
         together = [
             name for name, each in self.flow.steps.items() if step.run.shares and each.run.shares == step.run.shares
         ]
-        return 1 if step.run.first else -1 if step.run.brief or names[0] in together[1:] else 0
+        return 1 if step.run.first else -2 if names[0] in together[1:] else -1 if step.run.brief else 0
 
     def threads(self, wildcards: Any, cores: int | None) -> int:
         """Threads of a job, so that others run beside it.
