@@ -26,22 +26,15 @@ _DECISIVE = 50.0
 
 
 class Moments(NamedTuple):
-    """Weighted second moments of the lidar's and the gyroscope's rates about their means, at O time offsets.
+    """Weighted second moments of the lidar's and the gyroscope's rates about their means, at O time offsets."""
 
-    Attributes:
-        offset: f8 (O,), s, to be added to the times of the gyroscope.
-        number: i8 (O,), of intervals.
-        lidar_mean, gyro_mean: f8 (O, 3); lidar, gyro: f8 (O,), mean squares; products: f8 (O, 3, 3), means of lidar
-            times gyroscope.
-    """
-
-    offset: np.ndarray
-    number: np.ndarray
-    lidar_mean: np.ndarray
-    gyro_mean: np.ndarray
-    lidar: np.ndarray
-    gyro: np.ndarray
-    products: np.ndarray
+    offset: np.ndarray  #: f8 (O,), s, to be added to the times of the gyroscope.
+    number: np.ndarray  #: i8 (O,), of intervals.
+    lidar_mean: np.ndarray  #: f8 (O, 3).
+    gyro_mean: np.ndarray  #: f8 (O, 3).
+    lidar: np.ndarray  #: f8 (O,), mean squares.
+    gyro: np.ndarray  #: f8 (O,), mean squares.
+    products: np.ndarray  #: f8 (O, 3, 3), means of lidar times gyroscope.
 
     @classmethod
     def of(cls, offset: np.ndarray, weight: np.ndarray, lidar: np.ndarray, gyro: np.ndarray) -> Moments:

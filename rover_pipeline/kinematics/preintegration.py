@@ -36,24 +36,17 @@ class ImuNoise(NamedTuple):
 
 
 class Preintegrated(NamedTuple):
-    """The integrals over N intervals, each in the IMU's frame at its start.
+    """The integrals over N intervals, each in the IMU's frame at its start."""
 
-    Attributes:
-        seconds: f8 (N,), durations.
-        rot: f8 (N, 3, 3), start-from-end; vel, pos: f8 (N, 3), change of velocity and position without gravity.
-        jacobian: f8 (N, 9, 6), derivatives of rotation (rotation vector in the frame at the end), velocity and
-            position by the biases of gyroscope and accelerometer.
-        cov: f8 (N, 9, 9), covariance of the errors of rotation, velocity and position.
-        longest: f8 (N,), longest time without a sample, s; infinite beyond the first and the last one.
-    """
-
-    seconds: np.ndarray
-    rot: np.ndarray
-    vel: np.ndarray
-    pos: np.ndarray
+    seconds: np.ndarray  #: f8 (N,), durations.
+    rot: np.ndarray  #: f8 (N, 3, 3), start-from-end.
+    vel: np.ndarray  #: f8 (N, 3), m/s, change of velocity without gravity.
+    pos: np.ndarray  #: f8 (N, 3), m, change of position without gravity.
+    #: f8 (N, 9, 6), derivatives of rotation (rotation vector in the frame at the end), velocity and position by the
+    #: biases of gyroscope and accelerometer.
     jacobian: np.ndarray
-    cov: np.ndarray
-    longest: np.ndarray
+    cov: np.ndarray  #: f8 (N, 9, 9), covariance of the errors of rotation, velocity and position.
+    longest: np.ndarray  #: f8 (N,), longest time without a sample, s; infinite beyond the first and the last one.
 
     def corrected(self, gyro: np.ndarray, acc: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rotation (N, 3, 3), velocity and position (N, 3) without biases, to first order.

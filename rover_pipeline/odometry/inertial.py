@@ -35,19 +35,12 @@ _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer doe
 
 
 class Samples(NamedTuple):
-    """What an IMU measured.
+    """What an IMU measured."""
 
-    Attributes:
-        times: f8 (N,), rising, without the jitter of arrival, seconds after the first sweep.
-        rates: f8 (N, 3), IMU frame, as recorded; NaN where they are not valid.
-        acc: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where it is not valid, or all if it is unusable.
-        acc_unit: of `acc` as it was recorded: "m/s2", "g", or why it cannot be used.
-    """
-
-    times: np.ndarray
-    rates: np.ndarray
-    acc: np.ndarray
-    acc_unit: str
+    times: np.ndarray  #: f8 (N,), rising, without the jitter of arrival, seconds after the first sweep.
+    rates: np.ndarray  #: f8 (N, 3), IMU frame, as recorded; NaN where they are not valid.
+    acc: np.ndarray  #: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where not valid, or all if it is unusable.
+    acc_unit: str  #: of `acc` as it was recorded: "m/s2", "g", or why it cannot be used.
 
     @classmethod
     def of(

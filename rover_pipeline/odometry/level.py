@@ -65,24 +65,15 @@ class Level(NamedTuple):
 
 
 class Accelerations(NamedTuple):
-    """Mean accelerations over K windows, m/s2, world frame, from second differences.
+    """Mean accelerations over K windows, m/s2, world frame, from second differences."""
 
-    Attributes:
-        begin, end: f8 (K,), s, of the middle half of each window, which contributes most.
-        moved: f8 (K, 3), of the lidar, by the trajectory.
-        force: f8 (K, 3), the specific force that was measured.
-        design: f8 (K, 3, 9), derivatives of the specific force by up times gravity, the bias and the lever arm.
-        vibration: f8 (K,), root mean square deviation of the specific force over 0.1 s from that of the recording.
-        rate: f8 (K,), mean angular rate, rad/s.
-    """
-
-    begin: np.ndarray
-    end: np.ndarray
-    moved: np.ndarray
-    force: np.ndarray
-    design: np.ndarray
-    vibration: np.ndarray
-    rate: np.ndarray
+    begin: np.ndarray  #: f8 (K,), s, of the middle half of each window, which contributes most.
+    end: np.ndarray  #: f8 (K,), s, of this half.
+    moved: np.ndarray  #: f8 (K, 3), of the lidar, by the trajectory.
+    force: np.ndarray  #: f8 (K, 3), the specific force that was measured.
+    design: np.ndarray  #: f8 (K, 3, 9), derivatives of the force by up times gravity, the bias and the lever arm.
+    vibration: np.ndarray  #: f8 (K,), root mean square deviation of the force over 0.1 s from that of the recording.
+    rate: np.ndarray  #: f8 (K,), mean angular rate, rad/s.
 
     @classmethod
     def of(cls, trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> Accelerations:

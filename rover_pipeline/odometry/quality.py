@@ -152,8 +152,7 @@ class Quality(NamedTuple):
 
     def _small_bodies_alone(self, options: OdometrySection) -> np.ndarray:
         """Where large planes alone do not determine the position as well as a valid pose needs it, bool (frame,)."""
-        alone: np.ndarray = self.structure < options.max_error**-2
-        return alone
+        return np.asarray(self.structure < options.max_error**-2)
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
@@ -228,8 +227,7 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
     """
     squares = _within(np.array([fit.shift for fit in fits]) ** 2, ts)
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
-    beyond: np.ndarray = np.sqrt(BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0))
-    return beyond
+    return np.asarray(np.sqrt(BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0)))
 
 
 def _way(state: State, ts: np.ndarray) -> np.ndarray:
@@ -242,8 +240,7 @@ def _way(state: State, ts: np.ndarray) -> np.ndarray:
 
 def _speed(state: State, ts: np.ndarray) -> np.ndarray:
     """Mean speed within a second around each frame, f8 (frame,), m/s."""
-    speed: np.ndarray = np.linalg.norm(_way(state, ts), axis=1) / _WINDOW
-    return speed
+    return np.asarray(np.linalg.norm(_way(state, ts), axis=1) / _WINDOW)
 
 
 def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
@@ -255,8 +252,7 @@ def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
     """
     values, vectors = eigh(information)
     along = np.einsum("ni,nij->nj", way, vectors[:, :3]) / np.maximum(np.linalg.norm(way, axis=1), 1e-9)[:, None]
-    known: np.ndarray = 1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12)
-    return known
+    return np.asarray(1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12))
 
 
 def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.ndarray:
@@ -264,8 +260,7 @@ def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.
     finite = np.isfinite(values)
     sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
     first, last = _window(ts, seconds)
-    means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
-    return means
+    return np.asarray((sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1))
 
 
 def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> np.ndarray:
@@ -309,8 +304,7 @@ def without_tilt(
     wider = vectors * np.maximum(left, np.finfo("f4").eps)[:, None] ** -0.5
     moved = matmul(np.swapaxes(inverse, 1, 2), wider, np.swapaxes(vectors, 1, 2), np.swapaxes(root, 1, 2))
     moved = matmul(np.swapaxes(into_world, 1, 2), moved, into_world)
-    without: np.ndarray = matmul(moved, cov, np.swapaxes(moved, 1, 2))
-    return without
+    return np.asarray(matmul(moved, cov, np.swapaxes(moved, 1, 2)))
 
 
 def as_measured(
@@ -372,8 +366,7 @@ def widened(some: np.ndarray, ts: np.ndarray) -> np.ndarray:
     """Frames within half a second of some, bool (frame,): the means that show these are means over a second."""
     count = np.concatenate([[0], np.cumsum(some)])
     first, last = _window(ts)
-    wide: np.ndarray = count[last] > count[first]
-    return wide
+    return np.asarray(count[last] > count[first])
 
 
 def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:

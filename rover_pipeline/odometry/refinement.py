@@ -88,14 +88,12 @@ class Batch(NamedTuple):
     @property
     def band(self) -> np.ndarray:
         """The lidar's information of all control points, f8 (24, 6 M); see `SplineSystem`."""
-        band: np.ndarray = self.system.matrix(self.noise)
-        return band
+        return np.asarray(self.system.matrix(self.noise))
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses of the frames, f8 (frame, 6, 6); ts: their instants, s. See `registration.covariance`."""
         cov = covariances(self.system, self.noise, ts) / (1 - self.missing_information)
-        wider: np.ndarray = cov + self.remaining[:, :, None] * self.remaining[:, None]
-        return wider
+        return np.asarray(cov + self.remaining[:, :, None] * self.remaining[:, None])
 
     @property
     def elevation_deviation(self) -> float:

@@ -79,29 +79,21 @@ def without_overlap(segments: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass
 class SweepReader:
-    """Sweeps of a recording, as the odometry takes them.
-
-    Attributes:
-        times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-        begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
-        own: where the rig itself is seen, which is left out.
-        density: how many times as many points as the options ask for are registered.
-        others: lidars beside this one, whose sweeps contribute to the batch.
-        apart: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not
-            known, so that neither may be registered to the map of the other.
-        kept: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
-    """
+    """Sweeps of a recording, as the odometry takes them."""
 
     recording: Recording
-    times: np.ndarray
-    begin: float
-    period: float
+    times: np.ndarray  #: f8 (frame,), time stamps of the sweeps, seconds since the first one.
+    begin: float  #: column 0 of a sweep after its time stamp, seconds.
+    period: float  #: length of a sweep, seconds.
     options: OdometryOptions
-    metadata: str
-    own: tuple[OwnRegion, ...] = ()
-    density: int = 1
-    others: tuple[OtherLidar, ...] = ()
+    metadata: str  #: `lidar.json`.
+    own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
+    density: int = 1  #: how many times as many points as the options ask for are registered.
+    others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
+    #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
+    #: so that neither may be registered to the map of the other.
     apart: Collection[int] = ()
+    #: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
     kept: Exchange | None = None
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
@@ -198,35 +190,22 @@ class Registration:
 
 
 class Segment(NamedTuple):
-    """A part of a recording that is registered independently.
+    """A part of a recording that is registered independently."""
 
-    Attributes:
-        start, stop: its first frame, and one after its last.
-        trajectory: in the segment's own world. The knots of all segments are on one grid.
-        surfels: the finest levels of the map.
-    """
-
-    start: int
-    stop: int
-    trajectory: SplineTrajectory
-    surfels: SurfelMap
+    start: int  #: its first frame.
+    stop: int  #: one after its last frame.
+    trajectory: SplineTrajectory  #: in the segment's own world. The knots of all segments are on one grid.
+    surfels: SurfelMap  #: the finest levels of the map.
 
 
 class Seam(NamedTuple):
-    """Where two segments overlap.
+    """Where two segments overlap."""
 
-    Attributes:
-        frame: the first shared one.
-        metres, degrees: root mean square differences of the poses of the shared frames.
-        planes: number of planes that both segments have observed.
-        certain: at a gap, where no frame is shared: whether the planes fit at one pose only.
-    """
-
-    frame: int
-    metres: float
-    degrees: float
-    planes: int
-    certain: bool = True
+    frame: int  #: the first shared one.
+    metres: float  #: root mean square difference of the positions of the shared frames.
+    degrees: float  #: root mean square difference of their rotations.
+    planes: int  #: number of planes that both segments have observed.
+    certain: bool = True  #: at a gap, where no frame is shared: whether the planes fit at one pose only.
 
     @property
     def connected(self) -> bool:

@@ -51,16 +51,11 @@ class VoxelArrays(NamedTuple):
 
 
 class SurfelTables(NamedTuple):
-    """A surfel map as kernels look planes up in it.
+    """A surfel map as kernels look planes up in it."""
 
-    Attributes:
-        sizes: f8 (level,), edges of the voxels, metres, finest first.
-        slots, planes: of each level; see `VoxelArrays`.
-    """
-
-    sizes: np.ndarray
-    slots: tuple[np.ndarray, ...]
-    planes: tuple[np.ndarray, ...]
+    sizes: np.ndarray  #: f8 (level,), edges of the voxels, metres, finest first.
+    slots: tuple[np.ndarray, ...]  #: of each level; see `VoxelArrays`.
+    planes: tuple[np.ndarray, ...]  #: of each level; see `VoxelArrays`.
 
 
 @inlined

@@ -131,5 +131,4 @@ def correct_trajectory(
 
 
 def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    rotated: np.ndarray = np.einsum("nij,nj->ni", rot, vectors)
-    return rotated
+    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))
