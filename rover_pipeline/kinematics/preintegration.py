@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.kinematics.rotation import exp, rotated, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import matmul
 
@@ -101,7 +101,7 @@ def integrated(
     found = preintegrate(nodes, ts, acc, avel, memory=memory)
     rot = memory.hold(np.array(list(accumulate(found.rot, matmul, initial=np.eye(3)))))
     vel = np.zeros((len(nodes), 3))
-    np.cumsum(np.einsum("nij,nj->ni", rot[:-1], found.vel), axis=0, out=vel[1:])
+    np.cumsum(rotated(rot[:-1], found.vel), axis=0, out=vel[1:])
     return rot, vel
 
 
@@ -137,7 +137,7 @@ def _integrated(
         dt2, turn = dt[..., None], rates[at] * dt
         # The rotation at the middle of the step has half of its turn.
         force = forces[at] + 0.5 * np.cross(turn, forces[at])
-        lever, rotated, change = matmul(rot, skew(force)), np.einsum("nij,nj->ni", rot, force), exp(turn)
+        lever, turned, change = matmul(rot, skew(force)), rotated(rot, force), exp(turn)
         # Derivatives of the errors after the step by those before it, and by a bias, for each second.
         move, drive = np.tile(np.eye(9), (count, 1, 1)), np.zeros((count, 9, 6))
         move[:, :3, :3] = np.swapaxes(change, 1, 2)
@@ -150,8 +150,8 @@ def _integrated(
         if noise is not None:
             scaled = drive * np.repeat(noise, 3)
             cov = matmul(move, cov, np.swapaxes(move, 1, 2)) + matmul(scaled, np.swapaxes(scaled, 1, 2)) * dt2
-        pos = pos + vel * dt + 0.5 * rotated * dt**2
-        vel = vel + rotated * dt
+        pos = pos + vel * dt + 0.5 * turned * dt**2
+        vel = vel + turned * dt
         rot = matmul(rot, change)
     return rot, vel, pos, jacobian, cov
 

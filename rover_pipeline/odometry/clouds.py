@@ -91,7 +91,7 @@ class ScanReader:
 class CloudSelection:
     """Some of the points of each sweep, spread over it. Others are taken from one sweep to the next."""
 
-    def __init__(self, lidar: LidarReader, options: OdometryOptions, density: int = 1) -> None:
+    def __init__(self, lidar: LidarReader, options: OdometryOptions, density: int) -> None:
         columns = min(COLUMNS, lidar.columns)
         self._times = lidar.begin + lidar.duration * np.arange(columns) / columns
         self._limits, self._points = (options.min_range, options.max_range), options.points

@@ -20,8 +20,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import MAD_TO_SD
-from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
-from rover_pipeline.odometry.level import Level, find_level
+from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory

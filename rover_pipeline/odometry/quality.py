@@ -32,6 +32,8 @@ _SIGNIFICANT, AGREE = float(np.sqrt(chdtri(1, FALSE_ALARM / 3))), float(chdtri(1
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
+#: Largest `misfit` of a sweep that fits: the mean of so many independent squares, at the rate of false alarms.
+_MISFIT_LIMIT = float(chdtri(_INDEPENDENT, FALSE_ALARM)) / _INDEPENDENT
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
 #: 0.6 degrees a second and a car 3. Tuned: a trolley and a car.
 _GLIDES, _TURNS = 0.2, np.radians(0.35)
@@ -97,7 +99,7 @@ class Quality(NamedTuple):
             Refusal("inliers", poor),
             Refusal("uncertain", ~(self.error <= options.max_error)),
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
-            Refusal("misfit", self.misfit > _misfit_limit(), parts=True),
+            Refusal("misfit", self.misfit > _MISFIT_LIMIT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),
@@ -197,11 +199,6 @@ def trusted(
     return valid & ~brief(valid, used, ts)
 
 
-def _misfit_limit() -> float:
-    """Largest `misfit` of a sweep that fits: the mean of so many independent squares, at the rate of false alarms."""
-    return float(chdtri(_INDEPENDENT, FALSE_ALARM)) / _INDEPENDENT
-
-
 def _noise_of_fitting(noise: np.ndarray, ts: np.ndarray) -> float:
     """Variance of points' distances in sweeps that fit, relative to the expected one, 1 or more.
 
@@ -216,7 +213,7 @@ def _noise_of_fitting(noise: np.ndarray, ts: np.ndarray) -> float:
     level, further = 0.0, float(means.min()) if len(means) else 0.0
     while further > level:
         level = max(1.0, further)
-        further = float(np.median(noise[noise <= level * _misfit_limit()]))
+        further = float(np.median(noise[noise <= level * _MISFIT_LIMIT]))
     return max(1.0, further)
 
 
@@ -255,11 +252,11 @@ def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
     return np.asarray(1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12))
 
 
-def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.ndarray:
+def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
     """Means of values of frames within a second around each frame, f8 (frame,); NaN counts for nothing."""
     finite = np.isfinite(values)
     sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
-    first, last = _window(ts, seconds)
+    first, last = _window(ts)
     return np.asarray((sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1))
 
 
@@ -335,13 +332,13 @@ def as_measured(
     return wider
 
 
-def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:
-    """The first frame within a time around each frame, and one after the last one, i8 (frame,).
+def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first frame within a second around each frame, and one after the last one, i8 (frame,).
 
     At the ends of a recording the time lies within it, so that a mean is never one of a few frames only.
     """
-    begin = np.clip(ts - seconds / 2, ts[0], max(ts[0], ts[-1] - seconds))
-    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + seconds, side="right")
+    begin = np.clip(ts - _WINDOW / 2, ts[0], max(ts[0], ts[-1] - _WINDOW))
+    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + _WINDOW, side="right")
 
 
 def largest_part(starts: Sequence[int] | np.ndarray, counted: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ def odom(
         raise ValueError("there is no sweep")
     declared = find_own(options.rig, config)
     if options.loops:
-        load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
+        load("rover_pipeline.odometry.loops.closure:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
     recorded = lidar_clock.best
     # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.

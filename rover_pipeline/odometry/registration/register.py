@@ -24,8 +24,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
-from rover_pipeline.odometry.registration.first_guess import SmallGicp
-from rover_pipeline.odometry.registration.speed_search import with_other_speeds
+from rover_pipeline.odometry.registration.first_guess import SmallGicp, with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
