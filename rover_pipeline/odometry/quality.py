@@ -16,12 +16,11 @@ from scipy.special import chdtri
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
-from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.cross_validation import BLOCKS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.registration.sweep_information import PARTS, SweepInformation
-from rover_pipeline.odometry.segments import Seam
+from rover_pipeline.odometry.segments import MAX_BRIDGED, Seam
 
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0

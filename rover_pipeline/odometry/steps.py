@@ -24,7 +24,6 @@ from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion, rate_remarks
-from rover_pipeline.odometry.gaps import MAX_BRIDGED, gaps
 from rover_pipeline.odometry.inertial import (
     Imu,
     Samples,
@@ -56,7 +55,7 @@ from rover_pipeline.odometry.remarks import (
     seam_summary,
     warnings_of,
 )
-from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
+from rover_pipeline.odometry.segments import MAX_BRIDGED, Registration, SweepReader, gaps, merge, split, without_overlap
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000

@@ -25,10 +25,10 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lookup import optional
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.numerics.robust import FALSE_ALARM
-from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.loops.loop_matching import MIN_WALLS, VIEW, LocalMap, Match, match
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.segments import MAX_BRIDGED
 
 #: Longest time between keyframes, where the lidar stands, seconds. Tuned: by hand.
 _MAX_INTERVAL = 5.0
