@@ -155,10 +155,6 @@ class Quality(NamedTuple):
         """Where large planes alone do not determine the position as well as a valid pose needs it, bool (frame,)."""
         return np.asarray(self.structure < options.max_error**-2)
 
-    def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
-        """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
-        return (self.inliers >= options.min_inliers) & (self.information > 0)
-
 
 class Refusal(NamedTuple):
     """Poses that one rule does not trust."""

@@ -273,51 +273,29 @@ def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> 
     return merged, seams
 
 
-def _across_gap(
-    before: Segment, after: Segment, ts: np.ndarray, gyro: Gyro
-) -> tuple[Seam, tuple[np.ndarray, np.ndarray]]:
-    """The seam at a gap, and the rotation and position of the world after it in the world before it."""
-    last, first = ts[before.stop - 1], ts[after.start]
-    states = before.trajectory.at(np.array([last])), after.trajectory.at(np.array([first]))
-    joined = join((states[0], before.surfels), (states[1], after.surfels), first - last, gyro.rotation(last, first))
-    seam = Seam(after.start, np.nan, np.nan, joined.planes, joined.certain)
-    return seam, (joined.poses.rot, joined.poses.pos)
+def _across_gap(before: Segment, after: Segment, ts: np.ndarray, gyro: Gyro) -> tuple[Seam, Poses]:
+    """The seam at a gap, and the pose, (3, 3) and (3,), of the world after it in the world before it.
 
-
-class Join(NamedTuple):
-    """The pose of the world after a gap in the world before it."""
-
-    poses: Poses  #: rotation (3, 3) and position (3,).
-    planes: int  #: number of planes that fit.
-    certain: bool  #: whether it is the only pose at which they fit.
-
-
-def join(
-    before: tuple[State, SurfelMap], after: tuple[State, SurfelMap], seconds: float, rotation: np.ndarray | None
-) -> Join:
-    """How the worlds on both sides of a gap lie to one another.
-
-    Args:
-        before, after: the state of the last frame before the gap and of the first one after it, each in its own
-            world, and the maps of these worlds.
-        seconds: between these frames.
-        rotation: of the lidar between them, as the gyroscope measures it, (3,) rad; None without one.
+    The planes after the gap are searched for from many errors of a guess, which goes on with the motion before it.
     """
-    last, first = before[0], after[0]
+    begin, end = ts[before.stop - 1], ts[after.start]
+    last, first = before.trajectory.at(np.array([begin])), after.trajectory.at(np.array([end]))
+    seconds, rotation = end - begin, gyro.rotation(begin, end)
     # Unknown motion goes on as it was, as far as that is likely.
     turn = last.avel[0] * min(seconds, MAX_BRIDGED) if rotation is None else rotation
     guess_rot, guess_pos = matmul(last.rot[0], exp(turn[None])[0]), last.pos[0] + last.vel[0] * seconds
-    centres = after[1].centres
+    centres = after.surfels.centres
     centres = centres[np.linalg.norm(centres - first.pos[0], axis=1) < _NEAR]
     centres = centres[:: max(1, -(-len(centres) // _MAX_PLANES))] - first.pos[0]
     if not len(centres):
-        return Join(Poses(matmul(guess_rot, first.rot[0].T), guess_pos), 0, False)
+        seam = Seam(after.start, np.nan, np.nan, planes=0, certain=False)
+        return seam, Poses(matmul(guess_rot, first.rot[0].T), guess_pos)
     results = []
     for shift, angle in _starts(seconds, rotation is None):
         # The search turns about the first pose after the gap, so that a rotation does not move it.
         start = Poses(matmul(exp(angle[None])[0], guess_rot, first.rot[0].T), guess_pos + shift)
         pose, information, statistics = align(
-            centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS
+            centres, before.surfels.tables, guess=start, expected=start, deviations=_DEVIATIONS
         )
         results.append((statistics.inliers, pose, information))
     results.sort(key=lambda each: -each[0])
@@ -328,7 +306,8 @@ def join(
         and max(alternatives, default=0.0) <= _MAX_ALTERNATIVE * inliers
         and eigvalsh(information)[0] >= GATE**-2  # the batch finds the rest
     )
-    return Join(Poses(best.rot, best.pos - matmul(best.rot, first.pos[0])), int(inliers), bool(certain))
+    seam = Seam(after.start, np.nan, np.nan, int(inliers), bool(certain))
+    return seam, Poses(best.rot, best.pos - matmul(best.rot, first.pos[0]))
 
 
 def _starts(seconds: float, turns: bool) -> list[tuple[np.ndarray, np.ndarray]]:

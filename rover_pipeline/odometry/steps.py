@@ -171,7 +171,8 @@ def odom(
     if options.loops:
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
-        usable = quality.usable_for_loops(options) & (recording.valid != 0)
+        # Drift makes residuals large, which therefore do not decide.
+        usable = (quality.inliers >= options.min_inliers) & (quality.information > 0) & (recording.valid != 0)
         usable &= largest_part(unconnected(seams), used)
         errors = np.full(len(usable), np.inf)
         errors[usable] = quality.information[usable] ** -0.5
