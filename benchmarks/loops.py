@@ -25,8 +25,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
-from rover_pipeline.odometry.loops.closure import close_loops, path_length
-from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
+from rover_pipeline.odometry.loops.closure import close_loops, correct_trajectory, path_length
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import SweepReader
 

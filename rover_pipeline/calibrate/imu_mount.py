@@ -13,7 +13,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate, prior_covariance, unknown, with_prior
 from rover_pipeline.kinematics.rotation import log, nearest
 from rover_pipeline.numerics.linear import inv, matmul
-from rover_pipeline.odometry.level import ARM_PRIOR, Level
+from rover_pipeline.odometry.accelerometer import ARM_PRIOR, Level
 
 #: Deviations of rotation, rad, and time offset, s, that no residual shows: the lidar's rates are off alike.
 #: Noise: simulated walks and rides.

@@ -86,17 +86,12 @@ def white_noise(rates: np.ndarray) -> float:
 
 
 class Damage(NamedTuple):
-    """Samples of a gyroscope that measure nothing.
+    """Samples of a gyroscope that measure nothing."""
 
-    Attributes:
-        good: bool (N,), samples that are finite, not saturated and not frozen; saturated, frozen: bool (N,).
-        limit: f8, the value at which it saturates, in its own unit; NaN if it does not.
-    """
-
-    good: np.ndarray
-    saturated: np.ndarray
-    frozen: np.ndarray
-    limit: float
+    good: np.ndarray  #: bool (N,), samples that are finite, not saturated and not frozen.
+    saturated: np.ndarray  #: bool (N,).
+    frozen: np.ndarray  #: bool (N,).
+    limit: float  #: the value at which it saturates, in its own unit; NaN if it does not.
 
 
 def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:

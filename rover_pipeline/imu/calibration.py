@@ -11,9 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
+from rover_pipeline.imu.alignment import (
+    MAX_OFFSET,
+    MOUNT_SIGMA,
+    PRIOR_SIGMA,
+    Fit,
+    GyroMeans,
+    Model,
+    align,
+    correlate,
+    decisive,
+    half_turn,
+)
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, white_noise
-from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive, half_turn
 from rover_pipeline.imu.stationary import INSTABILITY
 from rover_pipeline.imu.units import RATE_RATIO, RATES
 from rover_pipeline.kinematics.rotation import log
@@ -65,11 +75,6 @@ class Calibration(NamedTuple):
         return sigma
 
     @property
-    def agreeing(self) -> float:
-        """Share of the compared intervals that agree."""
-        return float(self.fit.used.sum() / max(self.fit.compared.sum(), 1))
-
-    @property
     def saturated_at(self) -> float:
         """Value at which it saturates, rad/s; NaN if it does not."""
         return RATES[self.unit] * self.damage.limit
@@ -98,7 +103,7 @@ class Calibration(NamedTuple):
             "scale": model.scale.round(4).tolist(),
             "scale_sigma": (model.scale * sigma[7:10]).round(4).tolist(),
             "residual_rad_s": self.fit.residual.round(4).tolist() if self.fit.compared.any() else None,
-            "agreeing": round(self.agreeing, 3),
+            "agreeing": round(self.fit.agreeing, 3),
             "saturated_at_rad_s": None if np.isnan(self.saturated_at) else round(self.saturated_at, 3),
             "notes": self.notes,
         }
@@ -220,9 +225,9 @@ def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray) -> st
     Args:
         predicted, reference: f8 (K, 3), rad/s, rates of the lidar by the gyroscope and its own.
     """
-    share, worst = fit.used.sum() / max(fit.compared.sum(), 1), float(fit.residual.max())
-    if share < 0.6:
-        return f"it contradicts the lidar: only {100 * share:.0f} % of the time they agree"
+    worst = float(fit.residual.max())
+    if fit.agreeing < 0.6:
+        return f"it contradicts the lidar: only {100 * fit.agreeing:.0f} % of the time they agree"
     moves = max(float(np.sqrt(rates.var(axis=0).sum())) for rates in (predicted, reference))
     if worst > max(_REFERENCE_SIGMA, moves / 2):
         error = f"more than the lidar's error of {_REFERENCE_SIGMA:.3f}"

@@ -40,13 +40,12 @@ class Filtered(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Samples between two gaps, interpolated to equally spaced `times` (M,): `acc` and `avel`, f8 (M, 3), and intervals
-    that may be stationary."""
+    """Samples between two gaps, interpolated to equally spaced times."""
 
-    times: np.ndarray
-    acc: np.ndarray
-    avel: np.ndarray
-    stationary: list[slice]
+    times: np.ndarray  #: f8 (M,), s.
+    acc: np.ndarray  #: f8 (M, 3), m/s2.
+    avel: np.ndarray  #: f8 (M, 3), rad/s.
+    stationary: list[slice]  #: intervals that may be stationary.
 
 
 def orient(

@@ -97,5 +97,4 @@ def contradicted(times: np.ndarray, acc: np.ndarray, quat: np.ndarray) -> np.nda
     wrong = (change > _MAX_CHANGE) & (count > count.max() / 2)
     # What turned it may have been before, and lasts until the filter has followed.
     around = np.concatenate([[False], wrong, [False]])
-    near: np.ndarray = (around[:-2] | around[1:-1] | around[2:])[number]
-    return near
+    return np.asarray((around[:-2] | around[1:-1] | around[2:])[number])

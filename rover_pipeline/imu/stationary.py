@@ -47,20 +47,13 @@ _APART_S = 1.0
 
 
 class StationaryInterval(NamedTuple):
-    """What an IMU measures during a stationary interval.
+    """What an IMU measures during a stationary interval."""
 
-    Attributes:
-        start, stop: times of the first and last sample, s.
-        rate: f8 (3,), mean angular velocity, rad/s: the bias, if the IMU is at rest.
-        sigma: standard deviation of `rate`, rad/s, each axis.
-        acc: f8 (3,), mean acceleration, m/s2.
-    """
-
-    start: float
-    stop: float
-    rate: np.ndarray
-    sigma: float
-    acc: np.ndarray
+    start: float  #: time of the first sample, s.
+    stop: float  #: time of the last sample, s.
+    rate: np.ndarray  #: f8 (3,), mean angular velocity, rad/s: the bias, if the IMU is at rest.
+    sigma: float  #: standard deviation of `rate`, rad/s, each axis.
+    acc: np.ndarray  #: f8 (3,), mean acceleration, m/s2.
 
     @staticmethod
     def of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> StationaryInterval:

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.special import chdtri
 
-from rover_pipeline.imu.alignment import PRIOR_SIGMA
+from rover_pipeline.imu.alignment import PRIOR_SIGMA, decisive
 from rover_pipeline.imu.blocks import INTERVAL, Means
-from rover_pipeline.imu.correlation import decisive
 from rover_pipeline.imu.saturation import MAX_FORCE, MAX_RATE
 from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.kinematics.rotation import exp

@@ -85,15 +85,13 @@ IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")
 def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     """Pose of a sensor in the lidar frame. Arguments and errors as of `find_stated`."""
     stated = find_stated(sensor, rig, recorded)
-    if stated is None:
-        return IDENTITY
-    return _mount(*stated)
+    return IDENTITY if stated is None else _mount(*stated)
 
 
 def mount_entry(mount: Mount) -> dict[str, object]:
     """A mount as the section `rig` writes it."""
-    pose = {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
-    return {**pose, "time_offset": mount.time_offset}
+    rotation, time_offset = mount.rotation.tolist(), mount.time_offset
+    return {"translation": mount.translation.tolist(), "rotation": rotation, "time_offset": time_offset}
 
 
 def mount_of_entry(entry: Any, name: str) -> Mount:

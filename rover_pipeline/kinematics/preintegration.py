@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.kinematics.rotation import exp, rotated, skew
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.linear import matmul
 
@@ -36,24 +36,17 @@ class ImuNoise(NamedTuple):
 
 
 class Preintegrated(NamedTuple):
-    """The integrals over N intervals, each in the IMU's frame at its start.
+    """The integrals over N intervals, each in the IMU's frame at its start."""
 
-    Attributes:
-        seconds: f8 (N,), durations.
-        rot: f8 (N, 3, 3), start-from-end; vel, pos: f8 (N, 3), change of velocity and position without gravity.
-        jacobian: f8 (N, 9, 6), derivatives of rotation (rotation vector in the frame at the end), velocity and
-            position by the biases of gyroscope and accelerometer.
-        cov: f8 (N, 9, 9), covariance of the errors of rotation, velocity and position.
-        longest: f8 (N,), longest time without a sample, s; infinite beyond the first and the last one.
-    """
-
-    seconds: np.ndarray
-    rot: np.ndarray
-    vel: np.ndarray
-    pos: np.ndarray
+    seconds: np.ndarray  #: f8 (N,), durations.
+    rot: np.ndarray  #: f8 (N, 3, 3), start-from-end.
+    vel: np.ndarray  #: f8 (N, 3), m/s, change of velocity without gravity.
+    pos: np.ndarray  #: f8 (N, 3), m, change of position without gravity.
+    #: f8 (N, 9, 6), derivatives of rotation (rotation vector in the frame at the end), velocity and position by the
+    #: biases of gyroscope and accelerometer.
     jacobian: np.ndarray
-    cov: np.ndarray
-    longest: np.ndarray
+    cov: np.ndarray  #: f8 (N, 9, 9), covariance of the errors of rotation, velocity and position.
+    longest: np.ndarray  #: f8 (N,), longest time without a sample, s; infinite beyond the first and the last one.
 
     def corrected(self, gyro: np.ndarray, acc: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rotation (N, 3, 3), velocity and position (N, 3) without biases, to first order.
@@ -108,7 +101,7 @@ def integrated(
     found = preintegrate(nodes, ts, acc, avel, memory=memory)
     rot = memory.hold(np.array(list(accumulate(found.rot, matmul, initial=np.eye(3)))))
     vel = np.zeros((len(nodes), 3))
-    np.cumsum(np.einsum("nij,nj->ni", rot[:-1], found.vel), axis=0, out=vel[1:])
+    np.cumsum(rotated(rot[:-1], found.vel), axis=0, out=vel[1:])
     return rot, vel
 
 
@@ -144,7 +137,7 @@ def _integrated(
         dt2, turn = dt[..., None], rates[at] * dt
         # The rotation at the middle of the step has half of its turn.
         force = forces[at] + 0.5 * np.cross(turn, forces[at])
-        lever, rotated, change = matmul(rot, skew(force)), np.einsum("nij,nj->ni", rot, force), exp(turn)
+        lever, turned, change = matmul(rot, skew(force)), rotated(rot, force), exp(turn)
         # Derivatives of the errors after the step by those before it, and by a bias, for each second.
         move, drive = np.tile(np.eye(9), (count, 1, 1)), np.zeros((count, 9, 6))
         move[:, :3, :3] = np.swapaxes(change, 1, 2)
@@ -157,8 +150,8 @@ def _integrated(
         if noise is not None:
             scaled = drive * np.repeat(noise, 3)
             cov = matmul(move, cov, np.swapaxes(move, 1, 2)) + matmul(scaled, np.swapaxes(scaled, 1, 2)) * dt2
-        pos = pos + vel * dt + 0.5 * rotated * dt**2
-        vel = vel + rotated * dt
+        pos = pos + vel * dt + 0.5 * turned * dt**2
+        vel = vel + turned * dt
         rot = matmul(rot, change)
     return rot, vel, pos, jacobian, cov
 

@@ -74,6 +74,11 @@ def exp(vector: np.ndarray) -> np.ndarray:
     return Rotation.from_rotvec(vector).as_matrix()
 
 
+def rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Vectors, f8 (N, 3), each turned by its own rotation, f8 (N, 3, 3)."""
+    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))
+
+
 def interpolate_rotation(
     rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, fraction: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,20 +10,13 @@ from rover_pipeline.numerics.linear import matmul
 
 
 class State(NamedTuple):
-    """A moving sensor at N instants; without the first axis, at one instant.
+    """A moving sensor at N instants; without the first axis, at one instant."""
 
-    Attributes:
-        pos: f8 (N, 3), m, in the world frame.
-        rot: f8 (N, 3, 3), world-from-sensor.
-        vel, acc: f8 (N, 3), m/s and m/s2 without gravity, in the world frame.
-        avel: f8 (N, 3), rad/s, in the sensor's own frame.
-    """
-
-    pos: np.ndarray
-    rot: np.ndarray
-    vel: np.ndarray
-    acc: np.ndarray
-    avel: np.ndarray
+    pos: np.ndarray  #: f8 (N, 3), m, in the world frame.
+    rot: np.ndarray  #: f8 (N, 3, 3), world-from-sensor.
+    vel: np.ndarray  #: f8 (N, 3), m/s, in the world frame.
+    acc: np.ndarray  #: f8 (N, 3), m/s2 without gravity, in the world frame.
+    avel: np.ndarray  #: f8 (N, 3), rad/s, in the sensor's own frame.
 
     def select(self, chosen: int | slice | np.ndarray) -> State:
         """The states at some of the instants."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.rotation import interpolate_rotation
+from rover_pipeline.kinematics.rotation import interpolate_rotation, rotated
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 
@@ -143,16 +143,12 @@ class Trajectory:
         arm_vel = np.cross(avel, arm)
         arm_acc = np.cross(aacc, arm) + np.cross(avel, arm_vel)
         return State(
-            pos=pos + _rotated(rot, arm),
+            pos=pos + rotated(rot, arm),
             rot=matmul(rot, mount.rotation),
-            vel=vel + _rotated(rot, arm_vel),
-            acc=acc + _rotated(rot, arm_acc),
+            vel=vel + rotated(rot, arm_vel),
+            acc=acc + rotated(rot, arm_acc),
             avel=matmul(avel, mount.rotation),
         )
-
-
-def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))
 
 
 _Motion = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -95,7 +95,7 @@ class BatchPass:
     def _sweeps(self, start: int, stop: int) -> Iterator[tuple[int, Sweep | None]]:
         """The sweeps of the main lidar with their numbers."""
         for number, sweep in enumerate(self.reader.sweeps(start, stop), start):
-            yield number, sweep and self._corrected(sweep)
+            yield number, sweep and self.vibration.removed(self.errors.removed(sweep))
 
     def _evaluated(
         self,
@@ -126,6 +126,3 @@ class BatchPass:
             times[max(start - 3, 0)] + self.reader.begin,
             times[min(stop + 2, len(times) - 1)] + self.reader.begin + self.reader.period,
         )
-
-    def _corrected(self, sweep: Sweep) -> Sweep:
-        return self.vibration.removed(self.errors.removed(sweep))

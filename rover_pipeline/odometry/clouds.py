@@ -60,7 +60,7 @@ class ScanReader:
     def sweep(self, scan: Scan, number: int, stamp: float) -> Sweep:
         """What is registered of a sweep; see `PointSelection.sweep`."""
         if isinstance(scan, Cloud):
-            found = self._clouds.sweep(scan, number, stamp)
+            found = self._of_cloud(scan, number, stamp)
         else:
             found = self._images.sweep(scan, number, stamp)
         if not self.own:
@@ -83,35 +83,19 @@ class ScanReader:
         places = stagger(np.ascontiguousarray(columns), sensor_info(self.metadata))[0]
         return PointSelection(start, direction, places, self.options, begin=begin, period=period, density=self.density)
 
-    @cached_property
-    def _clouds(self) -> CloudSelection:
-        return CloudSelection(self.lidar, self.options, self.density)
-
-
-class CloudSelection:
-    """Some of the points of each sweep, spread over it. Others are taken from one sweep to the next."""
-
-    def __init__(self, lidar: LidarReader, options: OdometryOptions, density: int = 1) -> None:
+    def _of_cloud(self, cloud: Cloud, number: int, stamp: float) -> Sweep:
+        """Some of the points of a sweep, spread over it. Others are taken from one sweep to the next."""
+        lidar, options = self.lidar, self.options
         columns = min(COLUMNS, lidar.columns)
-        self._times = lidar.begin + lidar.duration * np.arange(columns) / columns
-        self._limits, self._points = (options.min_range, options.max_range), options.points
-        self._density = density
-
-    def sweep(self, cloud: Cloud, number: int, stamp: float) -> Sweep:
-        """The selected points of a sweep.
-
-        Args:
-            number: of the sweep, which decides on the points.
-            stamp: its time stamp, seconds.
-        """
+        times = lidar.begin + lidar.duration * np.arange(columns) / columns
         distance = np.linalg.norm(cloud.points, axis=1)
-        inside = np.flatnonzero((distance >= self._limits[0]) & (distance <= self._limits[1]))
-        every = one_in(len(inside), self._points, self._density)
+        inside = np.flatnonzero((distance >= options.min_range) & (distance <= options.max_range))
+        every = one_in(len(inside), options.points, self.density)
         chosen = inside[number % every :: every]
         held_out = NO_POINTS
         if every > 1:
             held_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::HELD_OUT]))
-        return Sweep(*_in_order(cloud, chosen), stamp + self._times, stamp, held_out)
+        return Sweep(*_in_order(cloud, chosen), stamp + times, stamp, held_out)
 
 
 def is_same(scan: Scan, other: Scan) -> bool:

@@ -19,20 +19,14 @@ from rover_pipeline.odometry.registration.cross_validation import per_distance
 
 
 class Degeneracy(NamedTuple):
-    """What some sweeps leave open.
+    """What some sweeps leave open: projections onto the open directions of a displacement, and of a rotation."""
 
-    Attributes:
-        sweeps: i8 (K,), numbers of the frames that leave a direction open.
-        moves, turns: f8 (K, 3, 3), projections onto the open directions of a displacement and of a rotation, in the
-            world of the trajectory; moves_lidar, turns_lidar: the same in the lidar frame.
-        cov: f8 (frame, 6, 6), what is not known there, of a displacement and a rotation in the lidar frame, m and rad.
-    """
-
-    sweeps: np.ndarray
-    moves: np.ndarray
-    turns: np.ndarray
-    moves_lidar: np.ndarray
-    turns_lidar: np.ndarray
+    sweeps: np.ndarray  #: i8 (K,), numbers of the frames that leave a direction open.
+    moves: np.ndarray  #: f8 (K, 3, 3), of a displacement, in the world of the trajectory.
+    turns: np.ndarray  #: f8 (K, 3, 3), of a rotation, in the world of the trajectory.
+    moves_lidar: np.ndarray  #: f8 (K, 3, 3), of a displacement, in the lidar frame.
+    turns_lidar: np.ndarray  #: f8 (K, 3, 3), of a rotation, in the lidar frame.
+    #: f8 (frame, 6, 6), what is not known there, of a displacement and a rotation in the lidar frame, m and rad.
     cov: np.ndarray
 
     @classmethod
@@ -108,8 +102,7 @@ def _axes(projections: np.ndarray) -> np.ndarray:
     values, vectors = eigh(projections.mean(axis=0))
     axes = vectors.T[values > 0.5][::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
-    signed: np.ndarray = axes * np.sign(largest)
-    return signed
+    return np.asarray(axes * np.sign(largest))
 
 
 def _text(axes: Sequence[Sequence[float]], frame: str) -> str:

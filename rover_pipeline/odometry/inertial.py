@@ -20,8 +20,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import MAD_TO_SD
-from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
-from rover_pipeline.odometry.level import Level, find_level
+from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -35,19 +34,12 @@ _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer doe
 
 
 class Samples(NamedTuple):
-    """What an IMU measured.
+    """What an IMU measured."""
 
-    Attributes:
-        times: f8 (N,), rising, without the jitter of arrival, seconds after the first sweep.
-        rates: f8 (N, 3), IMU frame, as recorded; NaN where they are not valid.
-        acc: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where it is not valid, or all if it is unusable.
-        acc_unit: of `acc` as it was recorded: "m/s2", "g", or why it cannot be used.
-    """
-
-    times: np.ndarray
-    rates: np.ndarray
-    acc: np.ndarray
-    acc_unit: str
+    times: np.ndarray  #: f8 (N,), rising, without the jitter of arrival, seconds after the first sweep.
+    rates: np.ndarray  #: f8 (N, 3), IMU frame, as recorded; NaN where they are not valid.
+    acc: np.ndarray  #: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where not valid, or all if it is unusable.
+    acc_unit: str  #: of `acc` as it was recorded: "m/s2", "g", or why it cannot be used.
 
     @classmethod
     def of(

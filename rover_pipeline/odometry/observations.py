@@ -115,19 +115,13 @@ def _raised(points: np.ndarray, angle: float) -> np.ndarray:
 
 
 class _Pixels(NamedTuple):
-    """Selected pixels of an image.
+    """Selected pixels of an image, and the lines that their returns lie on."""
 
-    Attributes:
-        beam, column: i8 (N,), in a destaggered image.
-        number: i4 (N,), of the column among the columns that are used.
-        start, direction: f8 (N, 3), m and m/mm, lines that the returns lie on.
-    """
-
-    beam: np.ndarray
-    column: np.ndarray
-    number: np.ndarray
-    start: np.ndarray
-    direction: np.ndarray
+    beam: np.ndarray  #: i8 (N,), in a destaggered image.
+    column: np.ndarray  #: i8 (N,), in a destaggered image.
+    number: np.ndarray  #: i4 (N,), of the column among the columns that are used.
+    start: np.ndarray  #: f8 (N, 3), m, of the line.
+    direction: np.ndarray  #: f8 (N, 3), m/mm, of the line.
 
     def of_columns(self, every: int) -> _Pixels:
         """Those of one used column in `every`."""

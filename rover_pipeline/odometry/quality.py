@@ -16,12 +16,11 @@ from scipy.special import chdtri
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
-from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.cross_validation import BLOCKS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.registration.sweep_information import PARTS, SweepInformation
-from rover_pipeline.odometry.segments import Seam
+from rover_pipeline.odometry.segments import MAX_BRIDGED, Seam
 
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
@@ -32,6 +31,8 @@ _SIGNIFICANT, AGREE = float(np.sqrt(chdtri(1, FALSE_ALARM / 3))), float(chdtri(1
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
+#: Largest `misfit` of a sweep that fits: the mean of so many independent squares, at the rate of false alarms.
+_MISFIT_LIMIT = float(chdtri(_INDEPENDENT, FALSE_ALARM)) / _INDEPENDENT
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
 #: 0.6 degrees a second and a car 3. Tuned: a trolley and a car.
 _GLIDES, _TURNS = 0.2, np.radians(0.35)
@@ -97,7 +98,7 @@ class Quality(NamedTuple):
             Refusal("inliers", poor),
             Refusal("uncertain", ~(self.error <= options.max_error)),
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
-            Refusal("misfit", self.misfit > _misfit_limit(), parts=True),
+            Refusal("misfit", self.misfit > _MISFIT_LIMIT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),
@@ -152,12 +153,7 @@ class Quality(NamedTuple):
 
     def _small_bodies_alone(self, options: OdometrySection) -> np.ndarray:
         """Where large planes alone do not determine the position as well as a valid pose needs it, bool (frame,)."""
-        alone: np.ndarray = self.structure < options.max_error**-2
-        return alone
-
-    def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
-        """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
-        return (self.inliers >= options.min_inliers) & (self.information > 0)
+        return np.asarray(self.structure < options.max_error**-2)
 
 
 class Refusal(NamedTuple):
@@ -198,11 +194,6 @@ def trusted(
     return valid & ~brief(valid, used, ts)
 
 
-def _misfit_limit() -> float:
-    """Largest `misfit` of a sweep that fits: the mean of so many independent squares, at the rate of false alarms."""
-    return float(chdtri(_INDEPENDENT, FALSE_ALARM)) / _INDEPENDENT
-
-
 def _noise_of_fitting(noise: np.ndarray, ts: np.ndarray) -> float:
     """Variance of points' distances in sweeps that fit, relative to the expected one, 1 or more.
 
@@ -217,7 +208,7 @@ def _noise_of_fitting(noise: np.ndarray, ts: np.ndarray) -> float:
     level, further = 0.0, float(means.min()) if len(means) else 0.0
     while further > level:
         level = max(1.0, further)
-        further = float(np.median(noise[noise <= level * _misfit_limit()]))
+        further = float(np.median(noise[noise <= level * _MISFIT_LIMIT]))
     return max(1.0, further)
 
 
@@ -228,8 +219,7 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
     """
     squares = _within(np.array([fit.shift for fit in fits]) ** 2, ts)
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
-    beyond: np.ndarray = np.sqrt(BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0))
-    return beyond
+    return np.asarray(np.sqrt(BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0)))
 
 
 def _way(state: State, ts: np.ndarray) -> np.ndarray:
@@ -242,8 +232,7 @@ def _way(state: State, ts: np.ndarray) -> np.ndarray:
 
 def _speed(state: State, ts: np.ndarray) -> np.ndarray:
     """Mean speed within a second around each frame, f8 (frame,), m/s."""
-    speed: np.ndarray = np.linalg.norm(_way(state, ts), axis=1) / _WINDOW
-    return speed
+    return np.asarray(np.linalg.norm(_way(state, ts), axis=1) / _WINDOW)
 
 
 def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
@@ -255,17 +244,15 @@ def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
     """
     values, vectors = eigh(information)
     along = np.einsum("ni,nij->nj", way, vectors[:, :3]) / np.maximum(np.linalg.norm(way, axis=1), 1e-9)[:, None]
-    known: np.ndarray = 1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12)
-    return known
+    return np.asarray(1 / np.maximum((along**2 / np.maximum(values, 1e-6)).sum(axis=1), 1e-12))
 
 
-def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.ndarray:
+def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
     """Means of values of frames within a second around each frame, f8 (frame,); NaN counts for nothing."""
     finite = np.isfinite(values)
     sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
-    first, last = _window(ts, seconds)
-    means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
-    return means
+    first, last = _window(ts)
+    return np.asarray((sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1))
 
 
 def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> np.ndarray:
@@ -309,8 +296,7 @@ def without_tilt(
     wider = vectors * np.maximum(left, np.finfo("f4").eps)[:, None] ** -0.5
     moved = matmul(np.swapaxes(inverse, 1, 2), wider, np.swapaxes(vectors, 1, 2), np.swapaxes(root, 1, 2))
     moved = matmul(np.swapaxes(into_world, 1, 2), moved, into_world)
-    without: np.ndarray = matmul(moved, cov, np.swapaxes(moved, 1, 2))
-    return without
+    return np.asarray(matmul(moved, cov, np.swapaxes(moved, 1, 2)))
 
 
 def as_measured(
@@ -341,13 +327,13 @@ def as_measured(
     return wider
 
 
-def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:
-    """The first frame within a time around each frame, and one after the last one, i8 (frame,).
+def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first frame within a second around each frame, and one after the last one, i8 (frame,).
 
     At the ends of a recording the time lies within it, so that a mean is never one of a few frames only.
     """
-    begin = np.clip(ts - seconds / 2, ts[0], max(ts[0], ts[-1] - seconds))
-    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + seconds, side="right")
+    begin = np.clip(ts - _WINDOW / 2, ts[0], max(ts[0], ts[-1] - _WINDOW))
+    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + _WINDOW, side="right")
 
 
 def largest_part(starts: Sequence[int] | np.ndarray, counted: np.ndarray) -> np.ndarray:
@@ -372,8 +358,7 @@ def widened(some: np.ndarray, ts: np.ndarray) -> np.ndarray:
     """Frames within half a second of some, bool (frame,): the means that show these are means over a second."""
     count = np.concatenate([[0], np.cumsum(some)])
     first, last = _window(ts)
-    wide: np.ndarray = count[last] > count[first]
-    return wide
+    return np.asarray(count[last] > count[first])
 
 
 def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:

@@ -88,14 +88,12 @@ class Batch(NamedTuple):
     @property
     def band(self) -> np.ndarray:
         """The lidar's information of all control points, f8 (24, 6 M); see `SplineSystem`."""
-        band: np.ndarray = self.system.matrix(self.noise)
-        return band
+        return np.asarray(self.system.matrix(self.noise))
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses of the frames, f8 (frame, 6, 6); ts: their instants, s. See `registration.covariance`."""
         cov = covariances(self.system, self.noise, ts) / (1 - self.missing_information)
-        wider: np.ndarray = cov + self.remaining[:, :, None] * self.remaining[:, None]
-        return wider
+        return np.asarray(cov + self.remaining[:, :, None] * self.remaining[:, None])
 
     @property
     def elevation_deviation(self) -> float:
@@ -156,7 +154,7 @@ def refine_in_batch(
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
     imu: Imu,
-    others: Sequence[OtherLidar] = (),
+    others: Sequence[OtherLidar],
 ) -> Refined:
     """The trajectory after the batch passes that the options ask for: of the main lidar, and then with others.
 
@@ -168,38 +166,29 @@ def refine_in_batch(
         others: lidars beside the main one.
     """
     with reader.recording.exchange() as kept:
-        return _refine(replace(reader, kept=kept), trajectory, ranges, imu, others)
-
-
-def _refine(
-    reader: SweepReader,
-    trajectory: SplineTrajectory,
-    ranges: Sequence[tuple[int, int]],
-    imu: Imu,
-    others: Sequence[OtherLidar],
-) -> Refined:
-    """The same, with a store for what passes keep."""
-    reader, batch, dropped = _refine_main(reader, trajectory, ranges, imu)
-    passes, usable = batch_passes(reader.options), [each for each in others if (each.frames >= 0).any()]
-    left_out = {each.name: "none of its sweeps is beside one of the main lidar" for each in others}
-    mounts = {each.name: estimate_mount(each, batch.trajectory, reader) for each in usable if passes}
-    left_out = {name: why for name, why in left_out.items() if name not in mounts} | {
-        name: mount.contradiction for name, mount in mounts.items() if mount.contradiction
-    }
-    found = tuple(each.at(mounts[each.name].mount, reader) for each in usable if passes and each.name not in left_out)
-    if found:
-        spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
-        gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)
-        start = [_at_once(reader, batch.trajectory, ranges, batch.errors, gyro)]
-        together = _repeated(reader, start, ranges, passes, gyro)
-        if is_worse(batch.fits, together.fits):
-            left_out |= {each.name: "the main lidar's held-out points fit worse with it" for each in found}
-            found = ()
-        else:
-            batch = together
-    parts = reader.recording.map(batch.segments.information, ranges, "judge", processes=True)
-    sweeps = SweepInformation(*map(np.concatenate, zip(*parts, strict=True)))
-    return Refined(batch, sweeps, dropped, mounts, left_out, found)
+        reader, batch, dropped = _refine_main(replace(reader, kept=kept), trajectory, ranges, imu)
+        passes, usable = batch_passes(reader.options), [each for each in others if (each.frames >= 0).any()]
+        left_out = {each.name: "none of its sweeps is beside one of the main lidar" for each in others}
+        mounts = {each.name: estimate_mount(each, batch.trajectory, reader) for each in usable if passes}
+        left_out = {name: why for name, why in left_out.items() if name not in mounts} | {
+            name: mount.contradiction for name, mount in mounts.items() if mount.contradiction
+        }
+        found = tuple(
+            each.at(mounts[each.name].mount, reader) for each in usable if passes and each.name not in left_out
+        )
+        if found:
+            spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
+            gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)
+            start = [_at_once(reader, batch.trajectory, ranges, batch.errors, gyro)]
+            together = _repeated(reader, start, ranges, passes, gyro)
+            if is_worse(batch.fits, together.fits):
+                left_out |= {each.name: "the main lidar's held-out points fit worse with it" for each in found}
+                found = ()
+            else:
+                batch = together
+        parts = reader.recording.map(batch.segments.information, ranges, "judge", processes=True)
+        sweeps = SweepInformation(*map(np.concatenate, zip(*parts, strict=True)))
+        return Refined(batch, sweeps, dropped, mounts, left_out, found)
 
 
 def _refine_main(

@@ -71,15 +71,13 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: 
         valid, raw: bool and u1 (frame,), whether the poses and the raw sweeps are valid.
         refused: number of poses that each rule refuses.
     """
-    warnings = []
-    for seam in seams:
-        if not seam.connected:
-            warnings.append(
-                f"frame {seam.frame}: the parts that meet here have seen nothing in common that shows how they lie to "
-                "one another; only those on one side are trusted"
-            )
-    lost = int((~valid & (raw != 0)).sum())
-    if lost:
+    warnings = [
+        f"frame {seam.frame}: the parts that meet here have seen nothing in common that shows how they lie to one "
+        "another; only those on one side are trusted"
+        for seam in seams
+        if not seam.connected
+    ]
+    if lost := int((~valid & (raw != 0)).sum()):
         rules = ", ".join(f"{rule} {count}" for rule, count in sorted(refused.items(), key=lambda each: -each[1]))
         why = f"refused: {rules}" if rules else "they are not in one world with the others"
         warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted ({why})")

@@ -3,6 +3,10 @@
 What is sent to threads, processes or other machines is a `SweepReader`, which reads the sweeps there. A segment shares
 some frames with the one before. The transform between their two worlds comes from the planes that both have observed
 and, in directions that the planes leave open, from the poses of the shared frames.
+
+In a gap the lidar was silent, and nobody knows how it moved. The part after it is registered independently, in a world
+of its own, and its planes are searched for in the map of the part before. Where they fit at no pose, or at several, the
+parts are not connected.
 """
 
 from __future__ import annotations
@@ -21,13 +25,13 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import sensor_info
-from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
-from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.map_alignment import align
+from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.registration.sweep_information import SPACING
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -41,6 +45,30 @@ if TYPE_CHECKING:
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
 #: Smallest number of planes in common with which two segments are connected. Tuned: by hand.
 _MIN_PLANES = 30
+#: Longest time between two sweeps that the motion before it bridges, seconds. A walker's speed changes by 1 m/s
+#: in it, so that the guess is wrong by 0.2 m: the registration can still mend that. Tuned: walks.
+MAX_BRIDGED = 0.45
+#: Planes farther from the first pose after the gap than this, metres, are not searched for, nor more than so many.
+#: Tuned: by hand.
+_NEAR, _MAX_PLANES = 30.0, 1500
+#: Largest error of the guess that is searched: m for each second of gap, and degrees; the steps of the search, and
+#: their largest number. Tuned: by hand.
+_SPEED_ERROR, _TURN_ERROR, _STEP, _TURN_STEP, _MAX_STEPS = 1.5, 30.0, 0.6, 10.0, 3
+#: Weak prior: it holds the directions that no plane determines. Tuned: by hand.
+_DEVIATIONS = np.array([1.0] * 3 + [0.5] * 3)
+#: Smallest share of the planes that fit, and largest share that fit at another pose, relative to the best one. Poses
+#: that differ by less than so many metres or radians are the same. Tuned: by hand.
+_MIN_FIT, _MAX_ALTERNATIVE, _SAME = 0.6, 0.85, 0.05
+
+
+def gaps(ts: np.ndarray, used: np.ndarray) -> list[int]:
+    """Numbers of the frames before which the lidar was silent.
+
+    Args:
+        ts: f8 (frame,), seconds; used: bool (frame,), whether the sweep may be used.
+    """
+    frames = np.flatnonzero(used)
+    return [int(frame) for frame in frames[1:][np.diff(ts[frames]) > MAX_BRIDGED]]
 
 
 def split(ts: np.ndarray, length: float, overlap: float, gaps: Iterable[int] = ()) -> list[tuple[int, int]]:
@@ -79,29 +107,21 @@ def without_overlap(segments: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass
 class SweepReader:
-    """Sweeps of a recording, as the odometry takes them.
-
-    Attributes:
-        times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-        begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
-        own: where the rig itself is seen, which is left out.
-        density: how many times as many points as the options ask for are registered.
-        others: lidars beside this one, whose sweeps contribute to the batch.
-        apart: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not
-            known, so that neither may be registered to the map of the other.
-        kept: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
-    """
+    """Sweeps of a recording, as the odometry takes them."""
 
     recording: Recording
-    times: np.ndarray
-    begin: float
-    period: float
+    times: np.ndarray  #: f8 (frame,), time stamps of the sweeps, seconds since the first one.
+    begin: float  #: column 0 of a sweep after its time stamp, seconds.
+    period: float  #: length of a sweep, seconds.
     options: OdometryOptions
-    metadata: str
-    own: tuple[OwnRegion, ...] = ()
-    density: int = 1
-    others: tuple[OtherLidar, ...] = ()
+    metadata: str  #: `lidar.json`.
+    own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
+    density: int = 1  #: how many times as many points as the options ask for are registered.
+    others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
+    #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
+    #: so that neither may be registered to the map of the other.
     apart: Collection[int] = ()
+    #: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
     kept: Exchange | None = None
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
@@ -198,35 +218,22 @@ class Registration:
 
 
 class Segment(NamedTuple):
-    """A part of a recording that is registered independently.
+    """A part of a recording that is registered independently."""
 
-    Attributes:
-        start, stop: its first frame, and one after its last.
-        trajectory: in the segment's own world. The knots of all segments are on one grid.
-        surfels: the finest levels of the map.
-    """
-
-    start: int
-    stop: int
-    trajectory: SplineTrajectory
-    surfels: SurfelMap
+    start: int  #: its first frame.
+    stop: int  #: one after its last frame.
+    trajectory: SplineTrajectory  #: in the segment's own world. The knots of all segments are on one grid.
+    surfels: SurfelMap  #: the finest levels of the map.
 
 
 class Seam(NamedTuple):
-    """Where two segments overlap.
+    """Where two segments overlap."""
 
-    Attributes:
-        frame: the first shared one.
-        metres, degrees: root mean square differences of the poses of the shared frames.
-        planes: number of planes that both segments have observed.
-        certain: at a gap, where no frame is shared: whether the planes fit at one pose only.
-    """
-
-    frame: int
-    metres: float
-    degrees: float
-    planes: int
-    certain: bool = True
+    frame: int  #: the first shared one.
+    metres: float  #: root mean square difference of the positions of the shared frames.
+    degrees: float  #: root mean square difference of their rotations.
+    planes: int  #: number of planes that both segments have observed.
+    certain: bool = True  #: at a gap, where no frame is shared: whether the planes fit at one pose only.
 
     @property
     def connected(self) -> bool:
@@ -266,15 +273,64 @@ def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> 
     return merged, seams
 
 
-def _across_gap(
-    before: Segment, after: Segment, ts: np.ndarray, gyro: Gyro
-) -> tuple[Seam, tuple[np.ndarray, np.ndarray]]:
-    """The seam at a gap, and the rotation and position of the world after it in the world before it."""
-    last, first = ts[before.stop - 1], ts[after.start]
-    states = before.trajectory.at(np.array([last])), after.trajectory.at(np.array([first]))
-    joined = join((states[0], before.surfels), (states[1], after.surfels), first - last, gyro.rotation(last, first))
-    seam = Seam(after.start, np.nan, np.nan, joined.planes, joined.certain)
-    return seam, (joined.poses.rot, joined.poses.pos)
+def _across_gap(before: Segment, after: Segment, ts: np.ndarray, gyro: Gyro) -> tuple[Seam, Poses]:
+    """The seam at a gap, and the pose, (3, 3) and (3,), of the world after it in the world before it.
+
+    The planes after the gap are searched for from many errors of a guess, which goes on with the motion before it.
+    """
+    begin, end = ts[before.stop - 1], ts[after.start]
+    last, first = before.trajectory.at(np.array([begin])), after.trajectory.at(np.array([end]))
+    seconds, rotation = end - begin, gyro.rotation(begin, end)
+    # Unknown motion goes on as it was, as far as that is likely.
+    turn = last.avel[0] * min(seconds, MAX_BRIDGED) if rotation is None else rotation
+    guess_rot, guess_pos = matmul(last.rot[0], exp(turn[None])[0]), last.pos[0] + last.vel[0] * seconds
+    centres = after.surfels.centres
+    centres = centres[np.linalg.norm(centres - first.pos[0], axis=1) < _NEAR]
+    centres = centres[:: max(1, -(-len(centres) // _MAX_PLANES))] - first.pos[0]
+    if not len(centres):
+        seam = Seam(after.start, np.nan, np.nan, planes=0, certain=False)
+        return seam, Poses(matmul(guess_rot, first.rot[0].T), guess_pos)
+    results = []
+    for shift, angle in _starts(seconds, rotation is None):
+        # The search turns about the first pose after the gap, so that a rotation does not move it.
+        start = Poses(matmul(exp(angle[None])[0], guess_rot, first.rot[0].T), guess_pos + shift)
+        pose, information, statistics = align(
+            centres, before.surfels.tables, guess=start, expected=start, deviations=_DEVIATIONS
+        )
+        results.append((statistics.inliers, pose, information))
+    results.sort(key=lambda each: -each[0])
+    inliers, best, information = results[0]
+    alternatives = [count for count, pose, _ in results[1:] if _differ(pose, best)]
+    certain = (
+        inliers >= _MIN_FIT * len(centres)
+        and max(alternatives, default=0.0) <= _MAX_ALTERNATIVE * inliers
+        and eigvalsh(information)[0] >= GATE**-2  # the batch finds the rest
+    )
+    seam = Seam(after.start, np.nan, np.nan, int(inliers), bool(certain))
+    return seam, Poses(best.rot, best.pos - matmul(best.rot, first.pos[0]))
+
+
+def _starts(seconds: float, turns: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Errors of the guess that the search begins with: displacements (3,) m, rotations about the vertical (3,) rad."""
+    steps = min(_MAX_STEPS, int(np.ceil(_SPEED_ERROR * seconds / _STEP)))
+    grid = _STEP * np.arange(-steps, steps + 1)
+    angles = np.radians(np.arange(-_TURN_ERROR, _TURN_ERROR + 1, _TURN_STEP)) if turns else np.zeros(1)
+    return [(np.array([x, y, 0.0]), np.array([0.0, 0.0, angle])) for x in grid for y in grid for angle in angles]
+
+
+def _differ(first: Poses, second: Poses) -> bool:
+    angle = np.linalg.norm(log(matmul(first.rot.T[None], second.rot))[0], axis=0)
+    return bool(np.linalg.norm(first.pos - second.pos, axis=0) > _SAME or angle > _SAME)
+
+
+def bridged(before: SplineTrajectory, start: float) -> SplineTrajectory:
+    """A trajectory that goes on until `start`, seconds, with the velocity that it has at its end."""
+    count = max(0, round((start - before.start) / before.step) - len(before.pos))
+    steps = np.arange(1, count + 1)[:, None]
+    move, turn = before.pos[-1] - before.pos[-2], log(matmul(before.rot[-2].T[None], before.rot[-1]))
+    pos = np.concatenate([before.pos, before.pos[-1] + steps * move])
+    rot = np.concatenate([before.rot, matmul(before.rot[-1], exp(np.minimum(steps, MAX_BRIDGED / before.step) * turn))])
+    return SplineTrajectory(before.start, before.step, pos, rot)
 
 
 def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[Poses, int]:

@@ -24,7 +24,6 @@ from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion, rate_remarks
-from rover_pipeline.odometry.gaps import MAX_BRIDGED, gaps
 from rover_pipeline.odometry.inertial import (
     Imu,
     Samples,
@@ -56,7 +55,7 @@ from rover_pipeline.odometry.remarks import (
     seam_summary,
     warnings_of,
 )
-from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
+from rover_pipeline.odometry.segments import MAX_BRIDGED, Registration, SweepReader, gaps, merge, split, without_overlap
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000
@@ -89,7 +88,7 @@ def odom(
         raise ValueError("there is no sweep")
     declared = find_own(options.rig, config)
     if options.loops:
-        load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
+        load("rover_pipeline.odometry.loops.closure:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
     recorded = lidar_clock.best
     # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.
@@ -172,7 +171,8 @@ def odom(
     if options.loops:
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
-        usable = quality.usable_for_loops(options) & (recording.valid != 0)
+        # Drift makes residuals large, which therefore do not decide.
+        usable = (quality.inliers >= options.min_inliers) & (quality.information > 0) & (recording.valid != 0)
         usable &= largest_part(unconnected(seams), used)
         errors = np.full(len(usable), np.inf)
         errors[usable] = quality.information[usable] ** -0.5

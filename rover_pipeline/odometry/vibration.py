@@ -38,10 +38,7 @@ class Vibration(NamedTuple):
         angle, rate = np.zeros((len(times), 3)), np.zeros((len(times), 3))
         after = np.searchsorted(self.times, times)
         inside = (after > 0) & (after < len(self.times))
-        after = np.clip(after, 1, max(len(self.times) - 1, 1))
-        if not inside.any():
-            return angle, rate
-        inside &= self.times[after] - self.times[after - 1] <= MAX_GAP
+        inside[inside] = np.diff(self.times)[after[inside] - 1] <= MAX_GAP
         if not inside.any():
             return angle, rate
         low, high = int(after[inside].min()) - 1, int(after[inside].max()) + 1

@@ -25,8 +25,8 @@ from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate, changed, prior_covariance
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.odometry.accelerometer import find_level
 from rover_pipeline.odometry.inertial import Samples, calibrated
-from rover_pipeline.odometry.level import find_level
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.axes import doppler_bin

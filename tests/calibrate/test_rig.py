@@ -31,7 +31,7 @@ from rover_pipeline.kinematics.mounts import (
 )
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.odometry.level import ARM_PRIOR, Level
+from rover_pipeline.odometry.accelerometer import ARM_PRIOR, Level
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import summarise
 from rover_pipeline.report.read import contents

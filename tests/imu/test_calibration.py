@@ -139,7 +139,7 @@ def test_segments_in_which_the_lidar_is_lost_do_not_matter() -> None:
     data.lidar[2000:2500] += rng.normal(0, 2, (500, 3))
     data.lidar[3000:3100] = np.nan
     found = data.calibrated()
-    assert found.usable and 0.7 < found.agreeing < 0.95
+    assert found.usable and 0.7 < found.fit.agreeing < 0.95
     assert rotation_error(found.model.rotation, data.rotation) < 0.6 and abs(found.model.offset - data.offset) < 2e-3
 
 

@@ -20,12 +20,11 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry import steps
-from rover_pipeline.odometry.dead_reckoning import contradicted, felt_at_rest
-from rover_pipeline.odometry.gaps import MAX_BRIDGED
+from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
-from rover_pipeline.odometry.level import Level, find_level
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.segments import MAX_BRIDGED
 from rover_pipeline.odometry.vibration import split_rates, worth_while
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import Jet, Pace

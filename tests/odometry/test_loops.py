@@ -13,10 +13,16 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.loops.closure import close_loops, path_length, plausible, reveals_drift
+from rover_pipeline.odometry.loops.closure import Loop as LoopMatch
+from rover_pipeline.odometry.loops.closure import (
+    close_loops,
+    correct_trajectory,
+    optimize,
+    path_length,
+    plausible,
+    reveals_drift,
+)
 from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
-from rover_pipeline.odometry.loops.pose_graph import Loop as LoopMatch
-from rover_pipeline.odometry.loops.pose_graph import correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.simulate.motion import WALKING, Gait, Motion, ellipse

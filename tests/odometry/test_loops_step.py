@@ -18,7 +18,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.loops import closure
-from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
+from rover_pipeline.odometry.loops.closure import correct_trajectory
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import WALKING, Motion, ellipse
 from rover_pipeline.simulate.rig import build

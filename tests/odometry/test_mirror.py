@@ -10,9 +10,9 @@ from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Samples, calibrated, mirrored
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.segments import MAX_BRIDGED
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 

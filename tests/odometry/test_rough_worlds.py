@@ -13,7 +13,6 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_POINTS, Points, one_in
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
@@ -36,6 +35,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
 )
 from rover_pipeline.odometry.registration.sweep_information import _unmodelled_motion
 from rover_pipeline.odometry.remarks import doubt_warnings
+from rover_pipeline.odometry.segments import gaps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step

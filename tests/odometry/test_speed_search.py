@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.speed_search import with_other_speeds
+from rover_pipeline.odometry.registration.first_guess import with_other_speeds
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 ALONG = np.array([1.0, 0.0, 0.0])

@@ -7,8 +7,7 @@ import numpy as np
 from rover_pipeline.odometry.registration.point_terms import PointWeights
 from rover_pipeline.odometry.registration.point_to_plane import match_points
 from rover_pipeline.odometry.registration.transforms import transform_rays
-from rover_pipeline.odometry.surfel_voxels import FITTED, IS_PLANE
-from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.surfels import FITTED, IS_PLANE, SurfelMap
 
 
 def wall(rng: np.random.Generator, count: int) -> np.ndarray:

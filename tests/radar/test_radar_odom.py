@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import AT_ONCE, ImuNoise, preintegrate
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, OnDisk
-from rover_pipeline.odometry import level
+from rover_pipeline.odometry import accelerometer
 from rover_pipeline.radar.factor_graph import without_prior
 from rover_pipeline.radar.inertial_odometry import Estimate, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
@@ -22,7 +22,7 @@ from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.sensors import imu
 
 OPTIONS = RadarOdometryOptions()
-GRAVITY = np.array([0.0, 0.0, -level.GRAVITY])
+GRAVITY = np.array([0.0, 0.0, -accelerometer.GRAVITY])
 #: Pose of the radar in the IMU frame as the data set gives it: its frame there is right-forward-up, that of
 #: its points is front-left-up.
 HAND_RADAR = Mount(

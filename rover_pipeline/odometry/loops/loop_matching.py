@@ -21,8 +21,7 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, WIDEST_GATE, align, plane_distances
 from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.transforms import transform_rays
-from rover_pipeline.odometry.surfel_voxels import NORMAL
-from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.surfels import NORMAL, SurfelMap
 
 #: Cells of the bird's-eye views, metres, whose heights have steps of half a cell; and half the width of the views,
 #: metres. Tuned: by hand.

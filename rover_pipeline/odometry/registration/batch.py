@@ -266,13 +266,11 @@ class SplineSystem:
         return SplineEquations(start, prior.blocks[chosen], prior.right[chosen])
 
 
-def solve(
-    trajectory: SplineTrajectory, equations: SplineEquations, options: OdometrySection, scale: float = 1.0
-) -> SplineTrajectory:
+def solve(trajectory: SplineTrajectory, equations: SplineEquations, options: OdometrySection) -> SplineTrajectory:
     """The trajectory after one step of Gauss-Newton on the equations of all its control points."""
     system = SplineSystem(trajectory, options)
     system.add(equations)
-    return system.solve(scale)[0]
+    return system.solve()[0]
 
 
 def _no_equations(trajectory: SplineTrajectory) -> SplineEquations:

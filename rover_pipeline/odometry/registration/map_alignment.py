@@ -9,7 +9,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.odometry.registration.point_terms import GATE, SCALE, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import pose_equations
-from rover_pipeline.odometry.surfel_voxels import SurfelTables
+from rover_pipeline.odometry.surfels import SurfelTables
 
 #: Standard deviation of the centre of a plane, metres. Tuned: by hand.
 CENTRE_NOISE = 0.004

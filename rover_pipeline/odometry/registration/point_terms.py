@@ -96,15 +96,11 @@ class Nuisance(NamedTuple):
       every plane does not count. The multiple is another one for each size of voxel, whose faces cut deep foliage off.
 
     If all beams are raised, the planes of the map rise as well, as their points do.
-
-    Attributes:
-        cross: f8 (K, C, 6), of the unknowns with each pose.
-        information, right: f8 (K, K), (K,), of the unknowns alone.
     """
 
-    cross: np.ndarray
-    information: np.ndarray
-    right: np.ndarray
+    cross: np.ndarray  #: f8 (K, C, 6), of the unknowns with each pose.
+    information: np.ndarray  #: f8 (K, K), of the unknowns alone.
+    right: np.ndarray  #: f8 (K,), of the unknowns alone.
 
 
 class Statistics(NamedTuple):

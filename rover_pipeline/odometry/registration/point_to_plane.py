@@ -18,7 +18,7 @@ from rover_pipeline.odometry.registration.point_terms import (
     Statistics,
 )
 from rover_pipeline.odometry.registration.transforms import raised_by
-from rover_pipeline.odometry.surfel_voxels import (
+from rover_pipeline.odometry.surfels import (
     DIRECTION,
     ELEVATIONS,
     EXTENT,
@@ -43,7 +43,7 @@ class Matches(NamedTuple):
     #: relative to its deviation, positive behind the plane; and x, y, z in the world of the offset along the plane from
     #: its mean point, m.
     values: np.ndarray
-    planes: np.ndarray  #: f8 (P, 16), those planes, see `surfel_voxels.PLANE`.
+    planes: np.ndarray  #: f8 (P, 16), those planes, see `surfels.PLANE`.
     #: f8 (P, 4), of each plane: number of its points, sum of their relative distances and of the squares of these, and
     #: number of the part of a surface that it is of.
     sums: np.ndarray

@@ -24,8 +24,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
-from rover_pipeline.odometry.registration.first_guess import SmallGicp
-from rover_pipeline.odometry.registration.speed_search import with_other_speeds
+from rover_pipeline.odometry.registration.first_guess import SmallGicp, with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -58,14 +57,7 @@ def register(
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
         sizes: of the voxels of the map, m, finest first.
     """
-    guessed = SmallGicp(options.spacing, options.voxel)
-    used: list[Sweep] = []
-    poses: list[np.ndarray] = []
-    for sweep in sweeps:
-        if sweep is None:
-            continue
-        poses.append(guessed.register(sweep))
-        used.append(sweep)
+    used = [sweep for sweep in sweeps if sweep]
     begin = min([ends[0], *(sweep.times[0] for sweep in used)])
     # A microsecond more, so that rounding cannot cut off the last instant.
     last = max([ends[-1], *(sweep.times[-1] for sweep in used)]) + 1e-6
@@ -73,7 +65,8 @@ def register(
     begin = np.floor(begin / options.knots) * options.knots
     if not used:
         return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(sizes)
-    instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
+    guessed = SmallGicp(options.spacing, options.voxel)
+    instants, matrices = np.array([sweep.end for sweep in used]), np.stack([guessed.register(sweep) for sweep in used])
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, options.jerk)
     if options.passes != 1:

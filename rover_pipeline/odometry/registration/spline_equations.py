@@ -23,7 +23,7 @@ from rover_pipeline.odometry.spline import (
     log_so3,
     multiply,
 )
-from rover_pipeline.odometry.surfel_voxels import SurfelTables
+from rover_pipeline.odometry.surfels import SurfelTables
 
 #: Gate and stride of the points (see `PointWeights`) in each iteration of the registration of a sweep. Tuned: by hand.
 _GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))

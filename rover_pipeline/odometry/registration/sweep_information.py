@@ -202,8 +202,7 @@ def _landmarks(
 
 def _squares(places: np.ndarray) -> np.ndarray:
     """Keys, i8 (N,), of the squares of a horizontal grid of step 1 that places, f8 (N, 3), are in."""
-    keys: np.ndarray = pack_key(*(np.floor(places) * [1, 1, 0]).astype("i8").T)
-    return keys
+    return np.asarray(pack_key(*(np.floor(places) * [1, 1, 0]).astype("i8").T))
 
 
 def _agreement(values: np.ndarray) -> float:
