@@ -36,7 +36,7 @@ class OdometrySection(Options):
         8192,
         ge=500,
         description="Pixels of a sweep that are used, about, spread evenly; twice as many where surfaces are so rough "
-        "that a sweep determines its position no better than to 0.4 mm.",
+        "that a sweep determines its position no better than to 1 mm.",
     )
     min_range: float = Field(0.5, ge=0, description="Nearer returns are left out: they are from the rig itself, m.")
     max_range: float = Field(100.0, gt=0, description="Farther returns are left out, m.")
