@@ -67,10 +67,11 @@ def step_command(sensor: str, trace: Path, threads: int = 2) -> list[str]:
 
 
 def steps_command(sensors: Sequence[str], trace: Path, threads: int = 2) -> list[str]:
-    """The command that makes several virtual sensors, those that share the raw bytes in one pass."""
-    outputs = [str(trace / sensor / "meta.json") for sensor in sensors]
-    files = ["--trace", str(trace), "--output", *outputs]
-    return [sys.executable, "-m", "rover_pipeline", "step", *sensors, *files, "--threads", str(threads)]
+    """The command that makes a virtual sensor, or the run that makes several in one pass over the raw bytes."""
+    if len(sensors) == 1:
+        return step_command(sensors[0], trace, threads)
+    names = ",".join(sensor.removeprefix("_") for sensor in sensors)
+    return [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--outputs", names, "--cores", str(threads)]
 
 
 def print_versions(*distributions: str) -> None:

@@ -61,7 +61,7 @@ _SAME = 1.0
 class Batch(NamedTuple):
     """A trajectory, and what is known about it from all sweeps at once."""
 
-    segments: BatchPass  #: their maps are kept as long as this.
+    segments: BatchPass  #: that it is of, whose maps are kept as long as this batch.
     fits: list[SweepFit]  #: of each frame.
     information: np.ndarray  #: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
     system: SplineSystem  #: the equations of all control points.
