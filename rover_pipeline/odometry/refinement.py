@@ -61,7 +61,7 @@ _SAME = 1.0
 class Batch(NamedTuple):
     """A trajectory, and what is known about it from all sweeps at once."""
 
-    segments: BatchPass  #: that it is of, whose maps are kept as long as this batch.
+    segments: BatchPass  #: the pass that made this batch. Its maps are kept as long as the batch is.
     fits: list[SweepFit]  #: of each frame.
     information: np.ndarray  #: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
     system: SplineSystem  #: the equations of all control points.
@@ -77,12 +77,12 @@ class Batch(NamedTuple):
 
     @property
     def trajectory(self) -> SplineTrajectory:
-        """Which `fits` and `system` belong to."""
+        """The trajectory that `fits` and `system` belong to."""
         return self.segments.trajectory
 
     @property
     def errors(self) -> PointErrors:
-        """Of points, which the equations took for known."""
+        """Errors of points, which the equations took for known."""
         return self.segments.errors
 
     @property

@@ -61,3 +61,16 @@ def test_sweeps_that_were_kept_are_the_same_to_the_last_bit(tmp_path: Path) -> N
             assert (before is None) == (after is None)
             for one, other in zip(arrays_of(before), arrays_of(after), strict=True):
                 assert one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def test_a_part_of_a_store_is_deleted_with_its_last_reference_and_not_with_a_copy_that_was_sent(tmp_path: Path) -> None:
+    store = Exchange(tmp_path)
+    part = store.part()
+    part.put("a", [np.arange(3)])
+    sent = pickle.loads(pickle.dumps(part))
+    np.testing.assert_array_equal(sent.get("a")[0], np.arange(3))
+    folder = sent.folder
+    del sent
+    assert folder.is_dir() and folder.parent == tmp_path
+    del part
+    assert list(tmp_path.iterdir()) == []

@@ -38,8 +38,9 @@ SIGNIFICANT = 2.0
 #: Information about a move: a standard deviation of the gate, and of a rotation of 0.02 rad. Tuned: by hand.
 PRIOR = np.diag([GATE**-2] * 3 + [0.02**-2] * 3)
 #: Standard deviation of a sweep's position by its own points, whose errors are correlated, m, above which twice as many
-#: points are worth their time. It is 0.4 to 0.6 mm among walls, where they take out a seventh of the error, and 1.3 to
-#: 4.1 mm in parks and among bushes, where they take out a third. Tuned: walls, parks.
+#: points are worth their time. It is 0.4 to 0.7 mm among walls, where they take out a seventh of the error, and 1.3 to
+#: 5.3 mm in parks, among bushes and on real streets, where they take out a third at best. It decides no validity.
+#: Tuned: walls, parks.
 _LITTLE = 1e-3
 
 

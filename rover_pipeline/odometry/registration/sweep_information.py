@@ -43,7 +43,7 @@ PARTS, _MIN_SHARE = 16, 0.1
 
 
 class SweepInformation(NamedTuple):
-    """What a sweep says about where it is, if others than itself made the map; 0 for a sweep that is not used."""
+    """What a sweep says about where it is, on a map of other sweeps. All are 0 for a sweep that is not used."""
 
     #: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next part, in
     #: the lidar frame, m and rad; see `_unmodelled_motion`.
@@ -60,7 +60,7 @@ class SweepInformation(NamedTuple):
 
     @classmethod
     def stacked(cls, sweeps: Iterable[SweepInformation]) -> SweepInformation:
-        """That of several sweeps: each array has the sweeps as its first axis."""
+        """The information of several sweeps in one: each array has the sweeps as its first axis."""
         return cls(*map(np.array, zip(*sweeps, strict=True)))
 
 
