@@ -159,8 +159,9 @@ def largest_latency(own: UnexplainedLatency, block: float, other: UnexplainedLat
         grown = _beyond_drift(knots, np.interp(knots, at, latency[start:stop]))
         grown += (end + (latency[start] - latency[start - 1] if start else 0.0))[:, None]
         smallest[:, group] = np.minimum(smallest[:, group], grown.min(axis=1))
-        # When a latency comes is not known better than to a piece.
-        parts.append((at, knots, np.maximum(grown[:, :-1], grown[:, 1:]), group))
+        # No arrival lies below a piece, so what comes within one raises the next one only.
+        later = np.pad(grown[:, 2:], ((0, 0), (0, 1)), mode="edge")
+        parts.append((at, knots, np.maximum(np.maximum(grown[:, :-1], grown[:, 1:]), later), group))
         end = grown[:, -1]
     smallest[:, own.unseen] = -np.inf
     largest = [((pieces.T - smallest[:, group]).max(axis=1), knots, at) for at, knots, pieces, group in parts]
@@ -293,8 +294,10 @@ def _shows_no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
     if stop - start < TUNING.rate_window:
         return True
     window = min(TUNING.rate_window, len(ts) - 1)  # whose length jitter changes little
-    fast = np.median(np.diff(ts[start:stop])) * window < 0.25 * np.median(ts[window:] - ts[:-window])
-    return bool(fast and ts[stop - 1] - ts[start] < TUNING.wakes_s)
+    usual, begin = float(np.median(ts[window:] - ts[:-window])) / window, max(start - window, 0)
+    fast = np.median(np.diff(ts[start:stop])) < 0.25 * usual
+    # A sensor of such a rate takes four times as many samples as usual. Those that have waited are as many as usual.
+    return bool(fast and (stop - begin) * usual < 2 * (ts[stop - 1] - ts[begin]))
 
 
 def _restore_order(smooth: np.ndarray, ts: np.ndarray, valid: np.ndarray) -> None:

@@ -64,8 +64,6 @@ class Tuning:
     #: Minimum silence of a sensor that starts anew, s, beside its period, against restarts that are none. Gyroscopes
     #: start fastest: about so, by their data sheets.
     silent_s: float = 0.1
-    #: Maximum time in which a host that wakes takes all samples that came while it slept, s.
-    wakes_s: float = 2.0
 
 
 TUNING = Tuning()

@@ -138,7 +138,7 @@ def _summarise(
         radar=contents.radar,
         lidar=contents.lidar,
         mounts=wrong,
-        one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
+        one_chirp=isinstance(shape := sidecar.get("shape"), list) and shape[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)
     truth, track = motion.read_track(records.get("_truth")), contents.track

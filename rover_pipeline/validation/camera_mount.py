@@ -13,6 +13,7 @@ from rover_pipeline.calibrate.camera_time import Tracks, time_offset, track
 from rover_pipeline.calibrate.outlines import PIXEL, Pair, at_size_of, smaller_lens
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
@@ -52,8 +53,9 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     states, known = motion.trajectory.at(times)
     numbers = np.flatnonzero(known)
     usable = _different(numbers[:: 1 + len(numbers) // _LOOKED], states)
+    middles = ((np.arange(pictures) + 0.5) / pictures * len(usable)).astype("i8")
     pairs = []
-    for number in usable[np.unique(((np.arange(pictures) + 0.5) / pictures * len(usable)).astype("i8"))]:
+    for number in usable[np.unique(middles)] if len(usable) else usable:
         middle = stamps + reader.begin + reader.duration / 2
         sweep = int(np.abs(middle - times[number]).argmin())
         index = motion.trajectory.index(stamps[sweep])
@@ -118,6 +120,8 @@ def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, Channel, 
     """A lens, its pictures, whose pixels are no smaller than needed, and when they were taken, f8 (N,), s."""
     video, source = Trace(trace).source(camera, "video.avi").channel("video.avi"), Trace(trace).sensor(camera)
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
+    if not len(ts):
+        raise FormatError(f"{source.path}: has no whole picture with a time; look at `rover-pipeline check {trace}`")
     lens = camera_lens(trace, camera)
     if isinstance(video, PictureChannel):  # raw pictures are read whole in any case
         factor = max(factor for factor in FACTORS if factor <= max(1.0, np.radians(degrees) * lens.fx))

@@ -74,6 +74,19 @@ def test_samples_that_waited_for_a_busy_host_get_their_own_times() -> None:
     assert np.abs(found.smooth - true).max() < 0.0002
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_samples_of_a_host_that_sleeps_twice_are_no_faster_rate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    true = 1.7e9 + 0.001 * np.arange(26000)
+    ts = np.maximum.accumulate(true + rng.exponential(0.0005, 26000))
+    for start, seconds in ((9000, 1.1), (10150, 1.1)):
+        # The host sleeps, and a moment after it has taken what came meanwhile, it sleeps again.
+        ts[(ts > true[start]) & (ts < true[start] + seconds)] = true[start] + seconds
+    ts += 2e-5 * (np.arange(26000) - np.searchsorted(ts, ts))
+    found = smooth_times(np.maximum.accumulate(ts))
+    assert np.abs(found.smooth - true)[found.valid].max(initial=0) < LIMIT
+
+
 def test_a_long_break_is_counted_in_whole_periods() -> None:
     rng = np.random.default_rng(4)
     number = np.concatenate([np.arange(500), np.arange(6500, 7000)])
@@ -399,7 +412,7 @@ def test_the_most_probable_times_of_drawn_clocks_are_no_worse_than_the_recorded_
     assert better > 5
 
 
-@pytest.mark.parametrize("seed", [9021, 9040, 9062, 9070, 9300])
+@pytest.mark.parametrize("seed", [9021, 9040, 9062, 9070, 9300, 200549, 200573])
 def test_a_latency_that_grows_for_seconds_is_not_taken_for_a_rate(seed: int) -> None:
     clock = draw(seed, steady=True, latency=True)
     found = smooth_times(clock.ts)

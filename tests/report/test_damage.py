@@ -44,11 +44,11 @@ def _other_json(rng: np.random.Generator, data: bytes) -> bytes:
     return [b"[]", b"{}", b"3", b"null", data.replace(b"1", b"null"), data.replace(b"{", b"[")][rng.integers(6)]
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, drive: Path, tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     trace = tmp_path / "damaged"
-    shutil.copytree(scene, trace)
+    shutil.copytree(scene if seed % 2 else drive, trace)
     paths = sorted(path for path in trace.rglob("*") if path.is_file())
     for path in rng.choice(np.array(paths, object), 6, replace=False):
         kinds = [_cut, _scatter, _grow, _blank, *([_other_json] * 3 if path.suffix in (".json", ".yaml") else [])]
@@ -56,6 +56,30 @@ def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, tmp_path: Pat
     files = report_files(trace, PageOptions(outputs=("report",), instants=1, picture_width=64))
     summary = Summary.model_validate_json(files[SUMMARY])
     assert summary.verdict != "good" and summary.findings
+
+
+def _of_another_year(trace: Path) -> None:
+    ts = np.fromfile(trace / "camera/ts", "<f8")
+    (ts + 3e7).tofile(trace / "camera/ts")
+
+
+def _no_picture(trace: Path) -> None:
+    (trace / "camera/video.avi").write_bytes((trace / "camera/video.avi").read_bytes()[:300])
+
+
+def _shape_is_a_number(trace: Path) -> None:
+    (trace / "radar/radar.json").write_text('{"shape": 0.1, "range_resolution": 0.05}')
+
+
+@pytest.mark.parametrize("damage", [_of_another_year, _no_picture, _shape_is_a_number])
+def test_a_trace_whose_mounts_cannot_be_compared_has_a_page(
+    drive: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    trace = tmp_path / "damaged"
+    shutil.copytree(drive, trace)
+    damage(trace)
+    files = report_files(trace, PageOptions(outputs=("report",), instants=1, picture_width=64))
+    assert Summary.model_validate_json(files[SUMMARY]).findings
 
 
 def test_implausibly_large_values_are_left_out(scene: Path, tmp_path: Path) -> None:
