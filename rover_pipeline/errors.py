@@ -136,6 +136,15 @@ def unless_damaged() -> Iterator[None]:
         require_damage(error)
 
 
+@contextmanager
+def as_damage(path: Path) -> Iterator[None]:
+    """What the values of a file or folder do not allow to compute, a ValueError, is an error of its format."""
+    try:
+        yield
+    except ValueError as error:
+        raise FormatError(f"{path}: its values cannot be used: {short(one_line(str(error)), 200)}") from error
+
+
 def may_pass(error: BaseException) -> bool:
     """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
     return (

@@ -13,7 +13,7 @@ import numpy as np
 from rover_pipeline.calibrate.outlines import Pair
 from rover_pipeline.draw import pixels
 from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
-from rover_pipeline.errors import ConfigError, FormatError, unless_damaged
+from rover_pipeline.errors import ConfigError, FormatError, as_damage, unless_damaged
 from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig
@@ -95,7 +95,7 @@ def draw_overlays(trace: Trace, width: int) -> list[Frame]:
     `_odom` and intrinsics."""
     found = []
     for camera in Rig(trace.path).of("camera") if (trace.path / "_odom" / META).is_file() else ():
-        with suppress(ConfigError), unless_damaged():  # The findings name it.
+        with suppress(ConfigError), unless_damaged(), as_damage(trace.path / camera):  # The findings name it.
             mount = sensor_mount(trace.path, camera)
             for pair in camera_pairs(trace.path, camera, mount, 1):
                 image = _overlay(pair, mount, width)

@@ -15,7 +15,7 @@ from rover_pipeline.calibrate.imu_mount import imu_mount
 from rover_pipeline.calibrate.radar_mount import Echoes, calibrate
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.parallel import Processes
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, as_damage
 from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
@@ -65,7 +65,8 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
     if not (trace / "_odom" / META).is_file():
         yield from shown_beside_imu(trace, brief=True)
         return
-    trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
+    with as_damage(trace / "_odom"):
+        trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
     with closing(Processes(min(cores, len(sensors)))) as processes:
         for found in [processes.begin(partial(_shown, trace, trajectory), each) for each in sensors]:
@@ -78,13 +79,18 @@ def shown_beside_imu(trace: Path, *, brief: bool = False) -> Iterator[Shown]:
     in seconds, which show whether a mount is wrong (`inertial_mount.calibrate`). Raises FormatError where a result is
     damaged."""
     if (trace / "_radar_odom" / META).is_file():
-        yield from filter(None, (_beside_imu(trace, radar, brief) for radar in Rig(trace).of("radar")))
+        for radar in Rig(trace).of("radar"):
+            with as_damage(trace / radar):
+                found = _beside_imu(trace, radar, brief)
+            if found:
+                yield found
 
 
 def _shown(trace: Path, trajectory: Trajectory, of: tuple[str, str]) -> Shown | None:
     """The same of one sensor, which has a name and a type."""
     declared = sensor_mount(trace, of[0])
-    found = ESTIMATES[of[1]](trace, of[0], declared, trajectory)
+    with as_damage(trace / of[0]):
+        found = ESTIMATES[of[1]](trace, of[0], declared, trajectory)
     return None if found is None else Shown(*of, declared, *found)
 
 

@@ -71,7 +71,15 @@ def _shape_is_a_number(trace: Path) -> None:
     (trace / "radar/radar.json").write_text('{"shape": 0.1, "range_resolution": 0.05}')
 
 
-@pytest.mark.parametrize("damage", [_of_another_year, _no_picture, _shape_is_a_number])
+def _no_rotation(trace: Path) -> None:
+    (trace / "_odom/rot").write_bytes(bytes((trace / "_odom/rot").stat().st_size))
+
+
+def _no_layout(trace: Path) -> None:
+    (trace / "lidar/lidar.json").write_text("[]")
+
+
+@pytest.mark.parametrize("damage", [_of_another_year, _no_picture, _shape_is_a_number, _no_rotation, _no_layout])
 def test_a_trace_whose_mounts_cannot_be_compared_has_a_page(
     drive: Path, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
