@@ -25,9 +25,11 @@ from rover_pipeline.odometry.segments import MAX_BRIDGED, Seam
 #: Time over which sweeps are averaged, s. Tuned: by hand.
 _WINDOW = 1.0
 #: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
-#: directions reaches them at random, to the positive side, at the rate of false alarms. And the square of one direction
-#: from which on places agree more often than at random; see `SweepInformation.landmarks`. Noise: normal distribution.
-_SIGNIFICANT, AGREE = float(np.sqrt(chdtri(1, FALSE_ALARM / 3))), float(chdtri(1, 2 * FALSE_ALARM))
+#: directions and all distances reaches them at random, to the positive side, at the rate of false alarms. And the
+#: square of one direction from which on places agree more often than at random; see `SweepInformation.landmarks`.
+#: Noise: normal distribution.
+_SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3 / (PARTS // 2 - 1))))
+AGREE = float(chdtri(1, 2 * FALSE_ALARM))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
@@ -306,25 +308,39 @@ def as_measured(
 
     The equations take the errors of all points for independent. Where they are not, sweeps disagree with the map of
     others by more than their noise, and covariances grow as the squares of these disagreements. What the lidar does
-    faster than the knots of the trajectory is added.
+    faster than the knots of the trajectory is added: parts of a sweep that are a whole number of its periods apart move
+    alike, while the noise of their points is independent. So the mean product of the moves of parts that are so far
+    apart is the covariance of the motion only.
 
     Args:
-        cov: f8 (frame, 6, 6), of the trajectory; motion: f8 (frame, 2, 6, 6), of `SweepInformation`.
+        cov: f8 (frame, 6, 6), of the trajectory; motion: f8 (frame, PARTS, 6), of `SweepInformation`.
         fits: of the frames; noise: variance of the points' distances, relative to the expected one.
         ts: f8 (frame,), seconds.
     """
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
-    means = np.stack([_within(each, ts) for each in motion.reshape(-1, 72).T], axis=1)
-    own, next_one = means.reshape(-1, 2, 6, 6).swapaxes(0, 1)
-    # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
-    root = cholesky(own + 1e-14 * np.eye(6))  # a sweep may not move at all
+    # Correlations of the moves of parts, in directions that are independent: none has a unit.
+    root = cholesky(_products(motion, 0, ts) + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
-    values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     first, last = _window(ts)
-    values = np.where(values > _SIGNIFICANT / np.sqrt(PARTS * (last - first))[:, None], values, 0.0)
-    wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
-    wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
-    return wider
+    most, moved = np.zeros(len(ts)), np.zeros_like(cov)
+    # Whatever the frequency of a motion is, one of so many distances is a whole number of its periods but for an eighth
+    # (Dirichlet's theorem), where 0.7 of the motion are alike.
+    for apart in range(1, PARTS // 2):
+        values, vectors = eigh(matmul(inverse, _products(motion, apart, ts), np.swapaxes(inverse, 1, 2)))
+        limit = _SIGNIFICANT / np.sqrt((PARTS - apart) * (last - first))
+        values = np.where(values > limit[:, None], values, 0.0)
+        larger = values.sum(axis=1) > most
+        most, along = np.maximum(values.sum(axis=1), most), matmul(root, vectors)[larger]
+        moved[larger] = matmul(along * values[larger, None], np.swapaxes(along, 1, 2))
+    return np.asarray(cov * np.maximum(nis, 1.0)[:, None, None] + moved)
+
+
+def _products(motion: np.ndarray, apart: int, ts: np.ndarray) -> np.ndarray:
+    """Mean products of the moves of parts, f8 (frame, PARTS, 6), with those so many parts later, f8 (frame, 6, 6)."""
+    parts = PARTS - apart
+    products = matmul(np.swapaxes(motion[:, :parts], 1, 2), motion[:, apart:]) / parts
+    means = np.stack([_within(each, ts) for each in products.reshape(-1, 36).T], axis=1).reshape(-1, 6, 6)
+    return np.asarray((means + np.swapaxes(means, 1, 2)) / 2)
 
 
 def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

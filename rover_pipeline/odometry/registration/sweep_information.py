@@ -45,9 +45,8 @@ PARTS, _MIN_SHARE = 16, 0.1
 class SweepInformation(NamedTuple):
     """What a sweep says about where it is, on a map of other sweeps. All are 0 for a sweep that is not used."""
 
-    #: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next part, in
-    #: the lidar frame, m and rad; see `_unmodelled_motion`.
-    motion: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (PARTS, 6), moves of short parts of the sweep, in the lidar frame, m and rad; see `_unmodelled_motion`.
+    motion: np.ndarray = np.zeros((PARTS, 6))
     #: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give;
     #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
     information: np.ndarray = np.zeros((2, 6, 6))
@@ -211,18 +210,17 @@ def _agreement(values: np.ndarray) -> float:
 
 
 def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """Products of the moves of short parts of a sweep from where the trajectory has them, f8 (2, 6, 6), lidar frame.
+    """Moves of short parts of a sweep from where the trajectory has them, f8 (PARTS, 6), lidar frame.
 
     Vibration and steps are faster than the knots of a trajectory, whose poses are wrong by as much as these move the
-    lidar. Neighbouring parts move alike then, while the noise of their points is independent: the mean product of each
-    part with the next one is the covariance of the motion only. The first matrix is of each part with itself.
+    lidar.
 
     Args:
         matrix, right: f8 (C, 6, 6), (C, 6), normal equations of the columns; rot: f8 (C, 3, 3), their rotations.
     """
     edges = np.linspace(0, len(rot), PARTS, endpoint=False).astype("i8")
     if len(rot) < PARTS:
-        return np.zeros((2, 6, 6))
+        return np.zeros((PARTS, 6))
     into_world = np.zeros((PARTS, 6, 6))
     into_world[:, :3, :3], into_world[:, 3:, 3:] = rot[edges], np.eye(3)
     into_lidar = np.swapaxes(into_world, 1, 2)
@@ -230,8 +228,7 @@ def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -
     wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
     with_prior = information + PRIOR
     solved = solve(with_prior, np.concatenate([wanted, information], axis=2))
-    moves = solved[..., 0]
     # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
     share = np.diagonal(solved[..., 1:], axis1=1, axis2=2).mean(axis=0).clip(_MIN_SHARE)
-    own, next_one = matmul(moves.T, moves) / PARTS, matmul(moves[:-1].T, moves[1:]) / (PARTS - 1)
-    return np.stack([own, (next_one + next_one.T) / 2]) / share[:, None] / share
+    moves: np.ndarray = solved[..., 0] / share
+    return moves
