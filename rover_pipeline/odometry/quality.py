@@ -28,8 +28,7 @@ _WINDOW = 1.0
 #: directions and all distances reaches them at random, to the positive side, at the rate of false alarms. And the
 #: square of one direction from which on places agree more often than at random; see `SweepInformation.landmarks`.
 #: Noise: normal distribution.
-_SIGNIFICANT = float(np.sqrt(chdtri(1, FALSE_ALARM / 3 / (PARTS // 2 - 1))))
-AGREE = float(chdtri(1, 2 * FALSE_ALARM))
+_SIGNIFICANT, AGREE = np.sqrt(chdtri(1, FALSE_ALARM / 3 / (PARTS // 2 - 1))), float(chdtri(1, 2 * FALSE_ALARM))
 #: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
 #: by the root of 2 / n, and by an eighth between sweeps of good recordings. Tuned: good recordings.
 _INDEPENDENT = 100
@@ -322,15 +321,15 @@ def as_measured(
     root = cholesky(_products(motion, 0, ts) + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
     first, last = _window(ts)
-    most, moved = np.zeros(len(ts)), np.zeros_like(cov)
+    sums, moved = np.zeros(len(ts)), np.zeros_like(cov)
     # Whatever the frequency of a motion is, one of so many distances is a whole number of its periods but for an eighth
     # (Dirichlet's theorem), where 0.7 of the motion are alike.
     for apart in range(1, PARTS // 2):
         values, vectors = eigh(matmul(inverse, _products(motion, apart, ts), np.swapaxes(inverse, 1, 2)))
         limit = _SIGNIFICANT / np.sqrt((PARTS - apart) * (last - first))
         values = np.where(values > limit[:, None], values, 0.0)
-        larger = values.sum(axis=1) > most
-        most, along = np.maximum(values.sum(axis=1), most), matmul(root, vectors)[larger]
+        larger = values.sum(axis=1) > sums
+        sums, along = np.maximum(values.sum(axis=1), sums), matmul(root, vectors)[larger]
         moved[larger] = matmul(along * values[larger, None], np.swapaxes(along, 1, 2))
     return np.asarray(cov * np.maximum(nis, 1.0)[:, None, None] + moved)
 
