@@ -159,6 +159,9 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
                 continue
             titles.add(title)
             with unless_damaged():  # The findings name it.
+                shape = record.sensor.specs[channel].shape
+                if len(shape) != (3 if kind == "camera" else 2):
+                    raise FormatError(f"{record.sensor.path}/{channel}: samples of {list(shape)} are no {kind}")
                 render, scale = prepare(trace, record.sensor, width)
                 source: Any = trace.source(name, channel)
                 stored = _RadarPoints(source) if kind == "radar points" else source.channel(channel)
