@@ -40,6 +40,7 @@ WRONG: list[tuple[str, str]] = [
     ("run TRACE --outputs radar_points", "has no sensor 'radar', which the output 'radar_points' needs"),
     ("run TRACE --config odometry.wurld=gravity", "did you mean 'world'?"),
     ("run TRACE --config exports=rovrp", "did you mean 'roverp'?"),
+    ("run TRACE --config extra_rules=nope.smk", "nope.smk: no such file; name a .smk file of your rules"),
     ("run TRACE --profile clustr", "did you mean 'cluster'?"),
     ("run TRACE --cores none", "must be a number of processors"),
     ("run TRACE/config.yaml", "is no recording, and no capture that can be imported"),
