@@ -59,6 +59,16 @@ def test_a_rig_with_a_sensor_that_is_not_there_or_a_pose_that_is_none_is_named_w
         assert line.startswith(f"{config}: {said}")
 
 
+def test_inputs_of_a_result_that_have_changed_are_one_line(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", COUNT)
+    run_step(find_step("_lidar_image"), trace, "_lidar_image", Request())
+    for name in ("valid", "ts"):
+        array = np.fromfile(trace / "lidar" / name, "u1")
+        (trace / "lidar" / name).write_bytes(np.append(array, array[:8] * 0).tobytes())
+    (line,) = (line for line in problems(trace) if "was made from other bytes of" in line)
+    assert "lidar/ts" in line and "lidar/valid" in line
+
+
 def ours(place: Path, channels: dict[str, np.ndarray], inputs: tuple[str, ...]) -> None:
     """A virtual sensor as our writer publishes it, at the lidar's times, with its invalid sample."""
     valid = np.ones(COUNT, "u1")
