@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import site
 import sys
 import tempfile
@@ -108,8 +109,16 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
         )
     make_folders(trace.parent)
     words = ["import", kind, str(capture), "-o", str(trace)]
-    with redirect_stdout(sys.stderr):
-        load("rover_pipeline.importers.apart:run_import")(load("rover_pipeline.cli:build_parser")().parse_args(words))
+    try:
+        with redirect_stdout(sys.stderr):
+            load("rover_pipeline.importers.apart:run_import")(
+                load("rover_pipeline.cli:build_parser")().parse_args(words)
+            )
+    except RoverError as error:
+        if "--partial" not in str(error):
+            raise
+        command = shlex.join(["rover-pipeline", *words, "--partial"])
+        raise RoverError(f"{error}: `{command}`, and then the same run again") from error
     _say(f"{trace}: imported from {capture.name}")
     return trace
 
