@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import STAMP, read_bounded
@@ -162,7 +163,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     if whole:
         forget_failures(flow, {})
         places = [str(trace) for trace in flow.wanted]
-        say(f"done: {sum(map(len, flow.wanted.values()))} outputs in", places + flow.datasets)
+        say(f"done: {counted(sum(map(len, flow.wanted.values())), 'output')} in", places + flow.datasets)
     return 0 if whole else 1
 
 

@@ -127,6 +127,14 @@ def test_only_what_may_pass_is_advised_to_be_run_again(
     assert advice in capsys.readouterr().err
 
 
+def test_one_output_is_not_called_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = small_trace(tmp_path / "rec")
+    flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
+    flow.wanted[trace] = ["lidar_image"]
+    assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), {}, whole=True) == 0
+    assert "done: 1 output in\n" in capsys.readouterr().err
+
+
 def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec")
     record_failure(trace, "_lidar_image", "an option was wrong", may_pass=False)
