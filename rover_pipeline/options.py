@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
@@ -41,13 +41,17 @@ class Options(BaseModel):
     def _fields_at(cls, parents: list[str]) -> list[str]:
         model: type[BaseModel] = cls
         for part in parents:
-            field = model.model_fields.get(part)
-            kinds = () if field is None else (field.annotation, *get_args(field.annotation))
-            below = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-            if not below:
-                break
-            model = below[0]
+            field = model.model_fields.get(part)  # none of an item of a list
+            model = next(_models_in(field.annotation), model) if field else model
         return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in the type of a field, such as `tuple[Region, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
 
 
 class InputOptions(Options):

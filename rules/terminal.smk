@@ -5,5 +5,6 @@ from rover_pipeline.workflow.ending import watch
 
 JOBS = watch(
     logger,
-    workflow.output_settings.verbose or workflow.output_settings.dryrun,
+    verbose=workflow.output_settings.verbose,
+    dry_run=workflow.output_settings.dryrun,
 )

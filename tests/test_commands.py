@@ -40,13 +40,18 @@ WRONG: list[tuple[str, str]] = [
     ("run TRACE --outputs radar_points", "has no sensor 'radar', which the output 'radar_points' needs"),
     ("run TRACE --config odometry.wurld=gravity", "did you mean 'world'?"),
     ("run TRACE --config exports=rovrp", "did you mean 'roverp'?"),
+    ("run TRACE --config extra_rules=nope.smk", "nope.smk: no such file; name a .smk file of your rules"),
     ("run TRACE --profile clustr", "did you mean 'cluster'?"),
     ("run TRACE --cores none", "must be a number of processors"),
     ("run TRACE/config.yaml", "is no recording, and no capture that can be imported"),
     ("export tmu TRACE -o OUT", "did you mean 'tum'?"),
+    ("export nope TRACE -o OUT", "unknown format 'nope'; known: calibration, edgefirst, kitti"),
     ("export tum TRACE --sensor nope -o OUT", "no such sensor"),
+    ("export tum TRACE --sensor _odm -o OUT", "did you mean '_odom'?"),
+    ("export tum TRACE --sensor _odom -o OUT", "make it: rover-pipeline run"),
     ("export rrd TRACE --sensor nope -o OUT", "shows all sensors"),
     ("picture TRACE nope -o OUT.png", "has no such sensor"),
+    ("picture TRACE report -o OUT.png", "/_report: has no channels that a picture could be of"),
     ("picture TRACE lidar -o OUT.bmp", "must end with .png"),
     ("simulate OUT --preset indor", "did you mean 'indoor'?"),
     ("simulate OUT --fault gyro-bais", "did you mean 'gyro-bias'?"),
@@ -74,6 +79,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]
     folder = tmp_path_factory.mktemp("commands")
     trace = small_trace(folder / "lidar", sensors=("lidar",))
     radar = small_trace(folder / "radar", sensors=("radar",))
+    (trace / "_report").mkdir()
     paths = {"TRACE": str(trace), "RADAR": str(radar), "OUT": str(folder / "out")}
 
     def filled(line: str) -> list[str]:
@@ -110,7 +116,7 @@ def test_what_is_wrong_is_told_without_loading_the_libraries_that_the_work_would
     words: Callable[[str], list[str]],
 ) -> None:
     # A sensor that does not exist is found by the module that would show it.
-    late = (" nope -o", ".bmp", "radar TRACE")
+    late = (" nope -o", ".bmp", "radar TRACE", "--sensor _od", "picture TRACE report")
     lines = [words(line) for line, _ in WRONG if not any(each in line for each in late)]
     code = f"{_STATUS_OF}\nassert all(map(status_of, json.loads(sys.argv[1])))\nprint({_HEAVY} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code, json.dumps(lines)], capture_output=True, text=True, check=False)

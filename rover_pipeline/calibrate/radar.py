@@ -171,6 +171,15 @@ def calibrate_radar(
             "reflector, or more motion past strong targets"
         )
     content = _described(first, fit, echoes, "recording" if reflector is None else "reflector", bias)
+    before, after = content["coherence"]
+    if after < before:
+        hint = "the array needs no correction, or more motion past strong targets"
+        if reflector is not None:
+            hint = f"is one reflector at {reflector.near} m, where it was said to be, and does nothing move?"
+        raise ConfigError(
+            f"{first.path}: the correction lowers the coherence of the {content['targets']} echoes that it was fitted "
+            f"to: {before:.3f} before, {after:.3f} after; {hint}"
+        )
     file = CalibrationFile.parse(content, str(out))
     replace_file(out, yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120))
     return file

@@ -228,6 +228,7 @@ def with_names(message: str, roles: Roles) -> str:
         if type in TYPES:
             message = re.sub(rf"(?<![\w./`-]){type}(?=[/:]|\.args\b)", sensor, message)
             message = message.replace(f"where the {type} is", f"where {sensor} is")
+            message = message.replace(f"`_{type}_times`", f"`_{sensor}_times`")
             message = re.sub(rf"\brig\.{type}\b", f"instances.{sensor}.rig", message)
     return message
 

@@ -89,12 +89,9 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     """
     name = "kitti-poses" if name == "kitti" else name
     if name not in FORMATS:
-        listed = {key: value.description for key, value in FORMATS.items()}
-        # A package that adds a format is not loaded for its summary: it may be broken.
-        listed |= dict.fromkeys(DATASETS, "of an installed package")
-        listed |= {key: value.summary for key, value in DATASETS.own.items()}
-        known = "; ".join(f"{key}: {text}" for key, text in listed.items())
-        raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, listed)} Known are {known}")
+        listed = sorted({*FORMATS, *DATASETS})
+        hints = dict.fromkeys([did_you_mean(name, listed), f"known: {', '.join(listed)}"])
+        raise ConfigError(f"export: unknown format {name!r}; {'; '.join(hints)}")
     if options.sensor and not FORMATS[name].of_one:
         raise ConfigError(f"export: {name} shows all sensors; leave out --sensor {options.sensor}")
     if options.every < 1:

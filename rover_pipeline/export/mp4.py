@@ -96,7 +96,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     draw = Picture(trace, begin)
     if not draw.areas:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
-    print_duration(f"export mp4 {trace.name}", [(len(times), "pictures", lambda: draw(begin))], options.threads)
+    print_duration(f"export mp4 {trace.name}", [(len(times), "picture", lambda: draw(begin))], options.threads)
     with progress(f"{trace.name} preview", len(times)) as advance:
         # A picture takes 2.8 MB.
         pictures = ordered_map(draw, times.tolist(), threads=options.threads, held=4 * options.threads)

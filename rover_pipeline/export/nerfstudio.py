@@ -25,6 +25,7 @@ import numpy as np
 from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob
@@ -252,7 +253,7 @@ def describe(folder: Path) -> dict[str, object]:
     scenes = {}
     for scene in LAYOUT.kept(folder, "transforms")["transforms"]:
         splits = [f"{key.partition('_')[0]} {len(scene.kept[key])}" for key in _LISTS if key in scene.kept]
-        parts = (f"{len(scene.kept['frames'])} pictures", str(scene.kept.get("camera_model")), *splits)
+        parts = (counted(len(scene.kept["frames"]), "picture"), str(scene.kept.get("camera_model")), *splits)
         scenes[scene.path.parent.name] = ", ".join(parts)
     return {"scenes": scenes}
 

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rover_pipeline.draw import plots
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.plots import Bins
 from rover_pipeline.draw.scales import metres
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
@@ -82,7 +83,7 @@ def draw(trace: Path, name: str, frame: int = 0) -> Figure:
     sensor = Sensor(path)
     count = sensor.length()
     if not 0 <= frame < count:
-        raise ConfigError(f"{path}: has {count} frames; there is no frame {frame}")
+        raise ConfigError(f"{path}: has {counted(count, 'frame')}; there is no frame {frame}")
     declared = Rig(trace).declared(path.name)
     whole = _WHOLES.get(declared)
     of_frame = _FRAMES.get(declared) if whole is None else None
@@ -129,6 +130,8 @@ def _find(trace: Path, name: str) -> Path:
         if (folder.name == _MAP or exists(folder / META)) and folder.is_dir():
             return folder
     plain = name.removeprefix("_")
+    if (trace / f"_{plain}").is_dir():
+        raise ConfigError(f"{trace}/_{plain}: has no channels that a picture could be of; open its files")
     if f"_{plain}" in TABLE:
         raise FormatError(f"{trace}/_{plain}: is not there; make it with `{run_command(trace, [plain])}`")
     known = [*Trace(trace).sensors(), *TABLE]

@@ -80,7 +80,7 @@ def _write_points(
         write(out / f"{number:06d}{suffix}", read(number), comment)
 
     first = int(chosen[0])
-    print_duration(f"export {trace.name}", [(len(chosen), "sweeps", lambda: read(first))], options.threads)
+    print_duration(f"export {trace.name}", [(len(chosen), "sweep", lambda: read(first))], options.threads)
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass

@@ -121,15 +121,20 @@ def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mo
 
 
 def _described(declared: Mount, estimate: mounts.MountEstimate) -> tuple[Mount, dict[str, Any]]:
-    """The mount for the configuration, and what is known of it."""
-    off = mounts.difference(declared, estimate.mount) * (not estimate.adopted)
+    """The mount for the configuration, and what is known of it.
+
+    A declared mount that recordings do not contradict stays: an estimate differs from a right one by noise alone. The
+    covariance is then that of the declared mount, as the recordings show it.
+    """
+    adopted = estimate.adopted and (not declared.known or mounts.compare(declared, estimate).is_wrong)
+    off = mounts.difference(declared, estimate.mount) * (not adopted)
     covariance = estimate.covariance + np.outer(off, off)
-    mount = estimate.mount if estimate.adopted else declared
+    mount = estimate.mount if adopted else declared
     if estimate.observed.any():
         mount = mount._replace(covariance=covariance)
     rotation, translation, (late,) = np.split(np.sqrt(np.diag(covariance)), [3, 6])
     return mount, {
-        "adopted": estimate.adopted,
+        "adopted": adopted,
         "rotation_sigma_deg": np.degrees(rotation).round(4).tolist(),
         "translation_sigma": translation.round(5).tolist(),
         "time_offset_sigma": round(float(late), 6),
@@ -158,5 +163,5 @@ def _line(sensor: str, declared: Mount, estimate: mounts.MountEstimate) -> str:
     line = f"{sensor}: {mounts.described(error, estimate.sigma, seen)}"
     if not declared.known:
         return line
-    wrong = "contradicts" if mounts.compare(declared, estimate).is_wrong else "agrees with"
-    return f"{line}; {wrong} what was declared"
+    is_wrong = mounts.compare(declared, estimate).is_wrong
+    return f"{line}; {'contradicts what was declared' if is_wrong else 'agrees with what was declared, which stays'}"

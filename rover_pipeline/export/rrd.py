@@ -155,11 +155,11 @@ def _print_duration(trace: Recording, options: ExportOptions) -> None:
     for view in trace.each("lidar"):
         if sweeps := find_sweeps(view):
             count = -(-len(sweeps.samples) // options.every)
-            work.append((count, "sweeps", partial(sweeps.points, 0, options.max_points)))
+            work.append((count, "sweep", partial(sweeps.points, 0, options.max_points)))
     for view in trace.each("camera"):
         if video := find_samples(view, "camera", "video.avi"):
             count = -(-len(video) // options.every)
-            work.append((count, "pictures", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
+            work.append((count, "picture", partial(_read_jpeg, video, 0, *_picture(view, video, options))))
     print_duration(f"export rrd {trace.path.name}", work)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.formatting import duration
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.recording import Recording
@@ -161,5 +162,5 @@ def print_duration(label: str, work: Sequence[tuple[int, str, Callable[[], objec
             probe()
             total += count * (time.monotonic() - begin) / threads
     if total >= _MIN_PRINTED_S:
-        parts = ", ".join(f"{count:,} {name}" for count, name, _ in work if count)
+        parts = ", ".join(counted(count, name) for count, name, _ in work if count)
         print(f"{label}: {parts} will take about {duration(total)}", file=sys.stderr, flush=True)

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, did_you_mean
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.stale import run_command
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.table import TABLE
 from rover_pipeline.validation.rig import read_sensor_poses
 
 #: The sensor whose poses are exported unless another is asked for.
@@ -47,7 +50,9 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
     valid."""
     folder = trace / (options.sensor or _ODOMETRY)
     if not (folder / META).exists():
-        hint = f"make it: {run_command(trace, [folder.name])}, or name another with --sensor"
+        hint = did_you_mean(folder.name, [*Trace(trace).sensors(), *TABLE])
+        if Rig(trace).declared(folder.name) in TABLE:
+            hint = f"make it: {run_command(trace, [folder.name])}, or name another with --sensor"
         raise FormatError(f"{folder}: no such sensor; {hint}")
     ts, poses, chosen = read_sensor_poses(folder)
     chosen &= poses.finite & (np.arange(len(ts)) % options.every == 0)

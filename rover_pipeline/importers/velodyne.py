@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
@@ -237,7 +238,10 @@ class _Lidar:
             shutil.rmtree(self.sink.path, ignore_errors=True)
             return [f"the lidar {self.label} is left out: {self.failed}"]
         count = self.sink.count
-        notes = [f"{self.sink.model}: {count} sweeps, {count - self.sink.whole} of them not whole", *self.sink.notes]
+        notes = [
+            f"{self.sink.model}: {counted(count, 'sweep')}, {count - self.sink.whole} of them not whole",
+            *self.sink.notes,
+        ]
         return notes if self.main else [f"{self.name} = {self.label}: {note}" for note in notes]
 
 

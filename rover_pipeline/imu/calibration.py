@@ -135,7 +135,7 @@ def calibrate(
     notes: list[str] = []
     turn: np.ndarray | None = None
     if not np.isnan(damage.limit):
-        share = f"{100 * damage.saturated.mean():.2f} % of its samples are flat and left out"
+        share = f"{100 * damage.saturated.mean():.3g} % of its samples are flat and left out"
         notes.append(f"it saturates at {damage.limit:.4g} in its unit: {share}")
 
     def refused(reason: str, *, contradicts: bool = True) -> Calibration:
@@ -227,7 +227,7 @@ def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray) -> st
     """
     worst = float(fit.residual.max())
     if fit.agreeing < 0.6:
-        return f"it contradicts the lidar: only {100 * fit.agreeing:.0f} % of the time they agree"
+        return f"it contradicts the lidar: only {100 * fit.agreeing:.3g} % of the time they agree"
     moves = max(float(np.sqrt(rates.var(axis=0).sum())) for rates in (predicted, reference))
     if worst > max(_REFERENCE_SIGMA, moves / 2):
         error = f"more than the lidar's error of {_REFERENCE_SIGMA:.3f}"

@@ -7,11 +7,10 @@ In each, a sensor's own pose comes before that of the rig that is named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, cast, get_args
+from difflib import get_close_matches
+from typing import Any, Literal, cast, get_args
 
-from pydantic import ValidationError
-
-from rover_pipeline.errors import ConfigError, explain
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, OwnRegion, RigName, RigOptions
 
@@ -55,12 +54,21 @@ def time_offsets(sensors: Iterable[str], rig: RigOptions, recorded: str | None) 
     for name in sensors:
         own = getattr(rig, name) if name in get_args(Mounted) else None
         if own is None and isinstance(listed.get(name), Mapping):
-            try:
-                own = MountOptions.model_validate(listed[name])
-            except ValidationError as error:
-                raise ConfigError(f"config.yaml: rig.{name}.{explain(error)}; correct it") from error
+            own = _parsed({"radar": listed[name]}, "correct it", name).radar
         found[name] = own.time_offset if own is not None else 0.0
     return found
+
+
+def misspelt(sensors: Iterable[str], recorded: str | None) -> list[str]:
+    """A line for each key of the recording's section that is none of its `sensors` or a type of one, but nearly is.
+
+    Other keys may be of what a reference gives the poses of. Errors as of `find_stated`.
+    """
+    section = parse_collection(recorded)
+    listed, names = section.get("rig"), [*sensors, *RigOptions.model_fields]
+    unknown = {*map(str, listed)} - {*names, *section} if isinstance(listed, Mapping) else set()
+    near = {key: get_close_matches(key, names, n=1) for key in sorted(unknown)}
+    return [f"config.yaml: rig.{key}: names no sensor; did you mean {each[0]!r}?" for key, each in near.items() if each]
 
 
 def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:
@@ -95,11 +103,17 @@ def _section(text: str | None, wanted: str) -> RigOptions:
         )
     # Nothing else in the section is looked at: what is wrong with it does not concern this sensor.
     key = wanted if section.get(wanted) is not None else "name"
+    hint = f"correct it, or set `rig.{wanted}` in the configuration"
     field = "radar" if key not in RigOptions.model_fields else key
+    return _parsed({field: section.get(key)}, hint, key)
+
+
+def _parsed(values: Mapping[str, Any], hint: str, called: str) -> RigOptions:
+    """One entry of the recording's section, which is called so there."""
+    (field,) = values
     try:
-        return RigOptions.model_validate({field: section.get(key)})
-    except ValidationError as error:
+        return RigOptions.parse(values, "rig")
+    except ConfigError as error:
         raise ConfigError(
-            f"config.yaml: rig.{explain(error).replace(field, key, 1)}; correct it, or set `rig.{wanted}` in the "
-            "configuration"
+            f"config.yaml: {str(error).removeprefix('config: ').replace(field, called, 1)}; {hint}"
         ) from error

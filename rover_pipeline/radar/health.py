@@ -93,14 +93,14 @@ def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
     if clipped:
         share = float(found["clipped"].max())
         warnings.append(
-            f"radar: {clipped} of {count} frames have clipped samples, up to {share:.2%} of them: the receiver "
+            f"radar: {clipped} of {count} frames have clipped samples, up to {100 * share:.3g}% of them: the receiver "
             "saturates, which makes targets where there are none; lower its gain"
         )
     if interfered > TUNING.named_share * count:
         share = float(np.nanmean(found["interfered"]))
         warnings.append(
-            f"radar: {interfered} of {count} frames have interference of another radar, in {share:.0%} of the chirps; "
-            "radar.interference: time replaces it"
+            f"radar: {interfered} of {count} frames have interference of another radar, in {100 * share:.3g}% of the "
+            "chirps; radar.interference: time replaces it"
         )
     for name, low, high in (
         ("dead", -np.inf, TUNING.dead_antenna_db),

@@ -18,6 +18,7 @@ import numpy as np
 import yaml
 
 from rover_pipeline import __version__
+from rover_pipeline.draw.formatting import count
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
@@ -205,8 +206,8 @@ def simulate(
     chosen = [name for name in rig.sensors if sensors is None or name in sensors]
     with new_trace(out) as folder:
         if say is not None:
-            takes = _estimate(rig, chosen, seconds, threads)
-            say(f"simulate: {seconds:g} s of recording will take about {takes:.0f} s with {threads} threads")
+            takes, along = _estimate(rig, chosen, seconds, threads), count(threads, "thread")
+            say(f"simulate: {seconds:g} s of recording will take about {max(1, round(takes))} s with {along}")
         for sensor in chosen:
             _record_sensor(folder, sensor, rig, seconds, threads)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))

@@ -131,8 +131,10 @@ def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best, so
     that a jump of one of them turns nothing. Motions are those over a quarter of the time `ts`, f8 (N,), s, increasing,
-    of positions `pos` and `wanted`, f8 (N, 3), m."""
+    of positions `pos` and `wanted`, f8 (N, 3), m; where no two are that far apart, nothing is turned."""
     first, last = pairs_apart(ts, (ts[-1] - ts[0]) / 4)
+    if not len(first):
+        return np.eye(3)
     moved, truly = pos[last] - pos[first], wanted[last] - wanted[first]
     apart = np.abs(np.linalg.norm(moved, axis=1) - np.linalg.norm(truly, axis=1))
     good = apart <= np.median(apart)

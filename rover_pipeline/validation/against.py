@@ -267,7 +267,7 @@ def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
             yield f"{place}: {label} is {value:.4g}{unit}, above {option}"
     share, minimum = found.valid / max(found.samples, 1), limits.get("valid")
     if minimum is not None and share < minimum:
-        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {minimum:g}"
+        yield f"{place}: {100 * share:.3g}% of the poses are valid, below --min-valid {minimum:g}"
 
 
 def plain(value: Accuracy | Relative | float | None) -> Any:

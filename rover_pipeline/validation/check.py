@@ -14,17 +14,19 @@ from typing import get_args
 from rover_pipeline.clocks.options import RawSensor
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, RoverError, describe, require_damage
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, require_damage
 from rover_pipeline.format.attempt import unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.memory import read_memory
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.rig import Rig, layout_problems
+from rover_pipeline.format.rig import TYPES, Rig, layout_problems
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import parse_collection, read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
+from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.stated import find_own, find_stated, misspelt
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.options import DaskOptions
 from rover_pipeline.validation import contents
@@ -55,7 +57,7 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
     if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
     else:
-        yield from _with_error(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
+        yield from _with_error(_config_problems(path))
     yield from _with_error(lambda: read_memory(path))
     names = trace.sensors()
     if not names:
@@ -70,6 +72,19 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
     for entry in _folders(path):
         if entry.startswith("_") and entry not in names:
             yield from _with_error(contents.product_problems(trace, entry))
+
+
+def _config_problems(path: Path) -> Iterator[str]:
+    text, sensors = read_text(path / CONFIG), Rig(path).types
+    parse_collection(text, str(path / CONFIG))
+    try:
+        for line in misspelt([*sensors, *TYPES], text):
+            yield f"{path}/{line}"
+        for sensor in sensors:
+            find_stated(sensor, RigOptions(), text)
+        find_own(RigOptions(), text)
+    except ConfigError as error:
+        yield f"{path}/{error}"
 
 
 def _folders(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import join
 from rover_pipeline.engine.inputs import Kind, kinds
 from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import short, unless_damaged
@@ -279,8 +280,8 @@ def _file_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
 
 
 def _stale(result: Path, provenance: dict[str, Any]) -> Iterator[str]:
-    for reference in changed_inputs(result, provenance, thorough=True):
-        yield f"{result}: was made from other bytes of {reference}; run the workflow again"
+    if changed := list(changed_inputs(result, provenance, thorough=True)):
+        yield f"{result}: was made from other bytes of {join(changed)}; run the workflow again"
 
 
 def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import STAMP, read_bounded
@@ -39,6 +40,9 @@ _SAID_BETTER = (
     "Warning: the following output files of rule ",
 )
 _NOTHING = "Nothing to be done"
+#: What it says in a dry run of its own notes. Where they are missing, stamps say whether a result is what would be
+#: made, and to wipe them is no advice.
+_OF_NOTES = ("provenance/metadata", "--cleanup-metadata")
 #: Events that hold the whole command of a job that failed.
 _COMMANDS = ("job_error", "group_error")
 _COMMAND_FAILED = "RuleException:\nCalledProcessError in file"
@@ -91,13 +95,18 @@ class OneLine(logging.Filter):
         return not text.startswith(_SAID_BETTER)
 
 
-def watch(logger: logging.Logger, shown: bool) -> JobWatch:
-    """Listen to Snakemake's log. `shown`: whether the terminal shows it, as in a dry run or with `--verbose`."""
+def is_no_note(record: logging.LogRecord) -> bool:
+    """Keeps from the terminal what Snakemake says of its own notes."""
+    return not any(each in str(record.msg) for each in _OF_NOTES)
+
+
+def watch(logger: logging.Logger, *, verbose: bool, dry_run: bool) -> JobWatch:
+    """Listen to Snakemake's log. The terminal shows all of it with `--verbose`, and most in a dry run."""
     watching = JobWatch()
     logger.addFilter(watching)
     for handler in logger.handlers:
-        if handler.name == _TERMINAL and not shown:
-            handler.addFilter(OneLine())
+        if handler.name == _TERMINAL and not verbose:
+            handler.addFilter(is_no_note if dry_run else OneLine())
     return watching
 
 
@@ -162,7 +171,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     if whole:
         forget_failures(flow, {})
         places = [str(trace) for trace in flow.wanted]
-        say(f"done: {sum(map(len, flow.wanted.values()))} outputs in", places + flow.datasets)
+        say(f"done: {counted(sum(map(len, flow.wanted.values())), 'output')} in", places + flow.datasets)
     return 0 if whole else 1
 
 

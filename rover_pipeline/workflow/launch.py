@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import site
 import sys
 import tempfile
@@ -108,8 +109,16 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
         )
     make_folders(trace.parent)
     words = ["import", kind, str(capture), "-o", str(trace)]
-    with redirect_stdout(sys.stderr):
-        load("rover_pipeline.importers.apart:run_import")(load("rover_pipeline.cli:build_parser")().parse_args(words))
+    try:
+        with redirect_stdout(sys.stderr):
+            load("rover_pipeline.importers.apart:run_import")(
+                load("rover_pipeline.cli:build_parser")().parse_args(words)
+            )
+    except RoverError as error:
+        if "--partial" not in str(error):
+            raise
+        command = shlex.join(["rover-pipeline", *words, "--partial"])
+        raise RoverError(f"{error}: `{command}`, and then the same run again") from error
     _say(f"{trace}: imported from {capture.name}")
     return trace
 
@@ -354,13 +363,15 @@ def require_possible(given: Sequence[str], values: Mapping[str, Any], profile: P
     here, table = Path.cwd(), load("rover_pipeline.table:TABLE")
     alone = len(given) <= _MAX_RECORDINGS and all(os.path.isdir(path) and is_trace(Path(path)) for path in given)
     flow = flow_type({**values, "traces": list(given)}, here, locate=alone)
-    if flow.config.extra_rules:
+    if rules := flow.config.extra_rules:
+        if missing := next((path for path in rules if not os.path.isfile(path)), ""):
+            raise ConfigError(f"config: extra_rules: {missing}: no such file; name a .smk file of your rules")
         return  # which outputs there are only Snakemake knows
     names = [name for name in table if flow.enabled(name)]
-    rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
+    declared = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
     exports = load("rover_pipeline.workflow.exports:Exports")(flow, here)
     if alone:
-        flow.targets(rules, begins=False)
+        flow.targets(declared, begins=False)
         exports.targets(begins=False)
     else:
         find(flow.config.outputs, [name[1:] for name in names])

@@ -98,6 +98,18 @@ def test_recordings_that_show_different_mounts_leave_the_declared_one(
     assert "was it moved between them" in capsys.readouterr().err
 
 
+def test_a_declared_mount_that_recordings_do_not_contradict_stays_with_the_deviations_that_they_show(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    off = np.array([0, 0, 0, 0, 0, 0.035, 0])
+    content = calibrated(monkeypatch, tmp_path, {"a": [shown(off, 0.02)]})
+    written, stated = content["rig"]["radar_front"], content["estimates"]["radar_front"]
+    assert written["translation"] == [0.1, 0.0, -0.1] and not stated["adopted"]
+    # It may be as far off as the estimate is from it, and as that is uncertain.
+    assert written["covariance"][5][5] == pytest.approx(0.02**2 + 0.035**2, rel=0.01)
+    assert "agrees with what was declared, which stays" in capsys.readouterr().out
+
+
 def test_a_mount_that_nothing_shows_stays_with_the_deviations_of_one_that_somebody_gave(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -246,6 +246,7 @@ def test_messages_of_steps_name_the_sensor_and_not_its_type() -> None:
         "radar.points.cfar"
     )
     assert with_names(said, {}) == said
+    assert with_names("`_radar_times` has them", roles) == "`_radar_left_times` has them"
     assert with_names("radar_imu: 1; /x/imu/acc", roles) == "radar_imu: 1; /x/imu/acc"
 
 

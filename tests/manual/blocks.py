@@ -29,6 +29,7 @@ PLACES = {
     "/data": "{}/data",
     "/archive/2026": "{}/data",
     "/scratch/me": "{}/scratch",
+    "REFLECTOR": "{}/reflector",
     "REPOSITORY": "{}/repository",
     "OTHER": "{}/data/2026-11-21",
     "TRACE": "{}/data/2026-11-21",

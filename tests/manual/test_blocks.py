@@ -19,6 +19,8 @@ from rover_pipeline.config import Config
 from rover_pipeline.format.meta import ChannelSpec
 from tests.conftest import CHECKOUT
 from tests.manual.blocks import Block, blocks, run, script
+from tests.radar.scenes import Target, chirps
+from tests.radar.test_calibration import errors, record, words
 
 PAGES = [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")]
 PAGES += sorted((CHECKOUT / "docs").rglob("*.md"))
@@ -59,6 +61,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repository = folder / "repository"
     shutil.copytree(folder, repository, ignore=shutil.ignore_patterns("repository", ".snakemake", "logs"))
     subprocess.run(git, shell=True, cwd=repository, check=True)
+    chirp = chirps()  # of a radar in front of a reflector
+    frames = [words(chirp, [Target(3.1, counts=2000)], seed, errors(chirp)) for seed in range(4)]
+    record(folder / "reflector", chirp, np.stack(frames))
     return folder
 
 

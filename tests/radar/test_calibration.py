@@ -236,6 +236,15 @@ def test_a_reflector_of_unknown_direction_is_refused_because_it_leaves_a_turn_of
     )
 
 
+def test_echoes_of_a_walk_are_no_reflector_because_the_correction_fits_them_worse(tmp_path: Path) -> None:
+    chirp = chirps("AWR1642", frame_length=16, adc_samples=64)
+    iq = [words(chirp, [Target(1.0, azimuth=0.2 * number - 0.5)], number, None) for number in range(6)]
+    trace, out = record(tmp_path / "walk", chirp, np.stack(iq)), tmp_path / "radar.yaml"
+    with pytest.raises(RoverError, match=r"is one reflector at 1\.0 m") as caught:
+        calibrate_radar([trace], out, reflector=Reflector(1.0, 0.0))
+    assert "\n" not in str(caught.value) and not out.exists()
+
+
 def test_recordings_that_cannot_be_calibrated_from_are_refused(tmp_path: Path) -> None:
     chirp = chirps("AWR1642", frame_length=16, adc_samples=64)
     trace = record(tmp_path / "trace", chirp, words(chirp, [Target(1.0)], 0, None)[None])

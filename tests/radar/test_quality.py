@@ -11,7 +11,7 @@ import pytest
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.radar.health import antenna_power, clipped_share, excise, find_bursts, interfered_share
+from rover_pipeline.radar.health import antenna_power, clipped_share, conclude, excise, find_bursts, interfered_share
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.steps import points
@@ -88,6 +88,13 @@ def test_targets_lost_to_interference_in_30_percent_of_the_chirps_are_found_when
     repaired = detect(frame, how)
     assert matched(repaired) >= 0.95 * whole
     assert repaired["count"][0] <= whole + 2
+
+
+def test_a_share_above_nothing_is_not_called_0_percent() -> None:
+    found = {"valid": np.ones(10, "u1"), "antenna_power": np.zeros((10, 3, 4), "f4"), "coherence": np.ones(10, "f4")}
+    found |= {"clipped": np.full(10, 2e-5, "f4"), "interfered": np.full(10, 1e-3, "f4")}
+    clipped, interfered = conclude(found).warnings
+    assert "up to 0.002% of them" in clipped and "in 0.1% of the chirps" in interfered
 
 
 def test_a_frame_without_interference_is_not_changed() -> None:

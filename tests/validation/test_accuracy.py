@@ -7,7 +7,16 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.validation.accuracy import Accuracy, align, compare, covered, positions_at, rotations_at, way
+from rover_pipeline.validation.accuracy import (
+    Accuracy,
+    align,
+    compare,
+    covered,
+    heading,
+    positions_at,
+    rotations_at,
+    way,
+)
 from tests.campaign.hostile import judge
 
 START = 1.7e9
@@ -179,3 +188,9 @@ def test_standing_still_with_noise_is_no_way() -> None:
     pos = np.random.default_rng(0).normal(0, 0.01, (1000, 3))
     assert np.linalg.norm(np.diff(pos, axis=0), axis=1).sum() > 20
     assert way(ts, pos)[-1] < 1
+
+
+def test_poses_of_which_no_two_are_a_quarter_of_their_time_apart_are_not_turned() -> None:
+    ts = np.array([0.0, 0.01, 1.0])
+    pos = np.arange(9.0).reshape(3, 3)
+    assert np.array_equal(heading(ts, pos, 2 * pos), np.eye(3))

@@ -43,6 +43,32 @@ def test_sensors_and_products_of_a_users_own_steps_are_accepted(tmp_path: Path) 
     assert [line for line in problems(trace) if "_folder/sum.txt: is missing" in line]
 
 
+def test_a_rig_with_a_sensor_that_is_not_there_or_a_pose_that_is_none_is_named_with_the_nearest_key(
+    tmp_path: Path,
+) -> None:
+    trace = small_trace(tmp_path / "rec", COUNT)
+    config = trace / "config.yaml"
+    before = config.read_text()
+    for rig, said in (
+        ("{radr: {}, prism: {}, gnss: {}}", "rig.radr: names no sensor; did you mean 'radar'?"),
+        ("{radar: {trans: [0, 0, 0]}}", "rig.radar.trans: unknown key; did you mean 'translation'?"),
+        ("{own: [{rang: 1}]}", "rig.own.0.rang: unknown key; did you mean 'range'?"),
+    ):
+        config.write_text(f"{before}\nrig: {rig}\n")
+        (line,) = problems(trace)
+        assert line.startswith(f"{config}: {said}")
+
+
+def test_inputs_of_a_result_that_have_changed_are_one_line(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", COUNT)
+    run_step(find_step("_lidar_image"), trace, "_lidar_image", Request())
+    for name in ("valid", "ts"):
+        array = np.fromfile(trace / "lidar" / name, "u1")
+        (trace / "lidar" / name).write_bytes(np.append(array, array[:8] * 0).tobytes())
+    (line,) = (line for line in problems(trace) if "was made from other bytes of" in line)
+    assert "lidar/ts" in line and "lidar/valid" in line
+
+
 def ours(place: Path, channels: dict[str, np.ndarray], inputs: tuple[str, ...]) -> None:
     """A virtual sensor as our writer publishes it, at the lidar's times, with its invalid sample."""
     valid = np.ones(COUNT, "u1")

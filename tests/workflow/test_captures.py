@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,18 @@ def test_what_was_imported_from_another_capture_is_named_and_not_used(
     bag(capture, 50)
     assert main(["run", str(capture)]) == 1 and len(asked) == 1
     assert f"{tmp_path / 'walk.trace'}: was not imported from {capture} as it is now" in capsys.readouterr().err
+
+
+def test_of_a_capture_that_is_cut_off_the_import_is_named_that_takes_what_is_whole_and_then_the_run_goes_on(
+    tmp_path: Path, asked: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = bag(tmp_path / "walk.bag", 4000)
+    data = capture.read_bytes()
+    capture.write_bytes(data[: len(data) * 6 // 10])
+    assert main(["run", str(capture)]) == 1 and not asked
+    (command,) = re.findall(r"`rover-pipeline ([^`]+ --partial)`", capsys.readouterr().err)
+    assert main(shlex.split(command)) == 0
+    assert main(["run", str(capture)]) == 0 and len(asked) == 1
 
 
 def test_beside_a_capture_that_is_read_only_the_way_out_is_named_and_an_output_root_is_taken(

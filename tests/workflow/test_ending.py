@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from pathlib import Path
@@ -26,7 +27,7 @@ def said(logger: logging.Logger, text: str, event: str, **more: object) -> None:
 
 def test_a_job_that_a_retry_made_after_all_has_not_failed() -> None:
     logger = logging.Logger("snakemake")
-    jobs = watch(logger, shown=False)
+    jobs = watch(logger, verbose=False, dry_run=False)
     for number in (3, 4):
         said(
             logger,
@@ -53,6 +54,23 @@ def test_only_our_own_commands_are_not_shown_again_when_they_fail() -> None:
     assert shown("RuleException:\nValueError in file mine.smk, line 3:\nno such thing")
     assert shown("WorkflowError:\nTarget rules may not contain wildcards.")
     assert not shown("Building DAG of jobs...", logging.INFO) and shown("Nothing to be done (all", logging.INFO)
+
+
+def test_a_dry_run_shows_what_snakemake_plans_and_nothing_of_its_own_notes_of_provenance() -> None:
+    texts = [
+        "Job stats",
+        "13 jobs have missing provenance/metadata so that it",
+        "wipe by 'snakemake --cleanup-metadata'",
+    ]
+    for verbose, expected in ((False, texts[:1]), (True, texts)):
+        logger, told = logging.Logger("snakemake"), io.StringIO()
+        handler = logging.StreamHandler(told)
+        handler.name = "DefaultStreamHandler"
+        logger.addHandler(handler)
+        watch(logger, verbose=verbose, dry_run=True)
+        for text in texts:
+            logger.info(text)
+        assert told.getvalue().splitlines() == expected
 
 
 def test_the_reason_of_a_failure_is_kept_until_the_output_is_made_and_follows_no_link(tmp_path: Path) -> None:
@@ -87,7 +105,7 @@ def test_a_job_that_was_killed_is_told_with_what_the_cluster_says_and_kept(tmp_p
     trace = small_trace(tmp_path / "rec")
     flow = Flow({"traces": str(trace)}, tmp_path)
     logger = logging.Logger("snakemake")
-    jobs = watch(logger, shown=False)
+    jobs = watch(logger, verbose=False, dry_run=False)
     state = "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'"
     output = [f"{trace}/_odom/.options-0"]
     said(logger, "Error", "job_error", jobid=1, rule_name="odom", rule_msg=state, output=output, log=["x.log"])
@@ -125,6 +143,14 @@ def test_only_what_may_pass_is_advised_to_be_run_again(
     flow.started -= 60
     assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), {1: job}, whole=False) == 1
     assert advice in capsys.readouterr().err
+
+
+def test_one_output_is_not_called_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = small_trace(tmp_path / "rec")
+    flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
+    flow.wanted[trace] = ["lidar_image"]
+    assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), {}, whole=True) == 0
+    assert "done: 1 output in\n" in capsys.readouterr().err
 
 
 def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Path) -> None:

@@ -146,3 +146,31 @@ def test_what_is_said_of_many_recordings_is_one_line(tmp_path: Path, capsys: pyt
     asked(tmp_path, outputs="all")
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "has no lidar" in line)
     assert line.startswith(f"rover-pipeline: 3 recordings, the first of them {tmp_path}/a: has no lidar")
+
+
+def test_names_that_no_sensor_has_are_told_with_the_nearest_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = two_radars(tmp_path / "rec")
+    with (trace / "config.yaml").open("a") as file:
+        file.write("rig: {frnt: {}}\n")
+    asked(trace, outputs="sync", sync={"reference": "frnt"}, odometry={"lidar": "lidr"})
+    said = capsys.readouterr().err
+    assert "has no sensor 'frnt', which sync.reference names: lidar is taken; did you mean 'front'?" in said
+    assert "has no lidar 'lidr', which odometry.lidar names: lidar is taken; did you mean 'lidar'?" in said
+    assert "config.yaml: rig.frnt: names no sensor; did you mean 'front'?" in said
+    asked(trace, outputs="sync", sync={"reference": "camera"})
+    assert "sync.reference" not in capsys.readouterr().err, "the manual says what is taken then"
+
+
+def test_a_pose_that_is_none_is_refused_when_a_run_is_planned(tmp_path: Path) -> None:
+    trace = two_radars(tmp_path / "rec")
+    with (trace / "config.yaml").open("a") as file:
+        file.write("rig: {radar: {trans: [0, 0, 0]}}\n")
+    with pytest.raises(ConfigError) as caught:
+        asked(trace, outputs="sync")
+    assert str(caught.value).startswith(
+        f"{trace}/config.yaml: rig.radar.trans: unknown key; did you mean 'translation'?"
+    )
+    asked(trace, outputs="lidar_image")  # needs no pose
+    asked(trace, outputs="sync", rig={"radar": {"translation": [0, 0, 0]}})  # comes before that of the recording

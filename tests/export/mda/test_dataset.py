@@ -190,6 +190,8 @@ def test_the_commands_list_compare_extract_and_update_revisions(
     assert main(["mda", "list", "--json", str(out)]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert len(listed) == 3 and listed[str(path)]["revisions"]["pose"] == 2
+    assert main(["mda", "list", str(out)]) == 0
+    assert "(1 revision)" in (said := capsys.readouterr().out) and "(2 revisions)" in said
     assert main(["mda", "versions", str(path), "--group", "pose", "--compare", "0", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:6] for line in lines[-2:]] == ['-{"fra', '+{"fra'] and "1.0000" in lines[-1]
