@@ -347,8 +347,11 @@ def matched_equations(
                 _add_row(false, _along(rot[c], x, y, z, k), matrix, c)
             _add_row(-false, j, matrix, c)
         if unknowns > 0:
-            level_up, rise = raised_by(x, y, z)
-            about[0] = w * rise - level_up * (u * x + v * y) - planes[plane, RISE]
+            # A plane whose beams are raised tilts as well: it is compared where its mean point is.
+            mx, my, mz = _into_lidar(rot[c], values[i, 4], values[i, 5], values[i, 6])
+            mx, my, mz = x - mx, y - my, z - mz
+            level_up, rise = raised_by(mx, my, mz)
+            about[0] = w * rise - level_up * (u * mx + v * my) - planes[plane, RISE]
             about[1] = -deeper
             by[0], by[1] = ELEVATION, DEPTH + level
             for k in range(2):
