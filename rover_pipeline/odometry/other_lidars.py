@@ -145,7 +145,7 @@ class OtherLidar:
         if len(cross):
             cross[ELEVATION], information[ELEVATION], information[:, ELEVATION], wanted[ELEVATION] = 0.0, 0.0, 0.0, 0.0
         turned = matmul(back, right[..., None])[..., 0]
-        return matmul(back, matrix, by), turned, Nuisance(cross, information, wanted)
+        return matmul(back, matrix, by), turned, Nuisance(cross, information, wanted, np.zeros_like(found.of_beams))
 
 
 def other_lidars(

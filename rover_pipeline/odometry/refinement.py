@@ -22,7 +22,7 @@ from rover_pipeline.odometry.clouds import BLOCK
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.other_lidars import MountFit, OtherLidar, estimate_mount
-from rover_pipeline.odometry.registration.batch import SplineSystem, rate_equations
+from rover_pipeline.odometry.registration.batch import MEAN_DEGREES, SplineSystem, rate_equations
 from rover_pipeline.odometry.registration.convergence import (
     MAX_REMAINING,
     Pass,
@@ -103,10 +103,14 @@ class Batch(NamedTuple):
 
     def beams(self) -> dict[str, float]:
         """By how much all beams point higher than `lidar.json` says, and the standard deviation, degrees."""
-        deviation = self.elevation_deviation / np.sqrt(1 - self.missing_information)
+        variance = self.elevation_deviation**2 - np.radians(MEAN_DEGREES) ** 2
+        # What poses take of the pull of a beam the map follows, so they do not move here (cluster-robust variance;
+        # K.-Y. Liang, S. L. Zeger, "Longitudinal data analysis using generalized linear models", Biometrika 1986).
+        by_beams = variance / self.noise * np.sqrt((self.system.of_nuisance.of_beams**2).sum())
+        parts = np.sqrt(variance / (1 - self.missing_information)), by_beams, self.remaining_elevation
         found = {
             "elevation": self.errors.nuisance[ELEVATION],
-            "deviation": np.hypot(deviation, self.remaining_elevation),
+            "deviation": np.sqrt(sum(part**2 for part in parts)),
         }
         return {name: round(float(np.degrees(value)), 3) for name, value in found.items()}
 

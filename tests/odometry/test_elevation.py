@@ -56,6 +56,26 @@ def test_the_equations_know_that_the_map_rises_with_the_beams() -> None:
     _, _, _, shared = pose_equations(second, column, np.array([eyes[1]]), TURN, surfels.tables, weights)
     found = shared.right[ELEVATION] / shared.information[ELEVATION, ELEVATION]
     assert found == pytest.approx(wrong, rel=0.1)
+    # Planes tilt as they rise: from where the map was made a sweep says nothing.
+    _, _, _, same = pose_equations(first, column, np.array([eyes[0]]), TURN, surfels.tables, weights)
+    assert same.information[ELEVATION, ELEVATION] < 0.01 * shared.information[ELEVATION, ELEVATION]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beams_that_each_point_elsewhere_leave_the_elevation_of_all_uncertain(tmp_path: Path, seed: int) -> None:
+    trace = tmp_path / "rec"
+    simulate(trace, preset="tiny", duration=4.0, sensors=("lidar",), threads=1)
+    sidecar = trace / "lidar" / "lidar.json"
+    about = json.loads(sidecar.read_text())
+    angles = about.get("beam_intrinsics", about)
+    off = 0.05 * np.random.default_rng(seed).standard_normal(len(angles["beam_altitude_angles"]))
+    angles["beam_altitude_angles"] = (angles["beam_altitude_angles"] + off - off.mean()).tolist()
+    sidecar.write_text(json.dumps(about))
+    for step in ("_lidar_image", "_odom"):
+        run_step(find_step(step), trace, step, Request())
+    beams = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["beams"]
+    assert abs(beams["elevation"]) < 3 * beams["deviation"]
+    assert 0.025 < beams["deviation"] < 0.15
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.2])

@@ -45,7 +45,7 @@ _CONTROLS = 1024
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
 #: Standard deviations, degrees: of the elevation of all beams before anything is measured; and of its mean, because
 #: single beams differ by 0.05 degrees, and about 25 of them measure it. Noise: data sheets of rotating lidars.
-ELEVATION_DEGREES, _MEAN_DEGREES = 0.1, 0.01
+ELEVATION_DEGREES, MEAN_DEGREES = 0.1, 0.01
 
 
 def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, sizes: tuple[float, ...]) -> SurfelMap:
@@ -89,7 +89,7 @@ def normal_equations(
     equations = _no_equations(trajectory)
     weights = errors.weights(options, errors.depth)
     count = len(errors.nuisance)
-    nuisance = Nuisance(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
+    nuisance = Nuisance.nothing(count, len(equations.right))
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep, surfels in sweeps:
@@ -107,6 +107,7 @@ def normal_equations(
         add_vectors(found.cross, instants.first, basis, nuisance.cross)
         nuisance.information[:] += found.information
         nuisance.right[:] += found.right
+        nuisance.of_beams[:] += found.of_beams
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
     low = min((first for first, _ in ranges), default=0)
@@ -150,7 +151,7 @@ class SplineSystem:
             self.known += [stop + ORDER - 1, max(start, stop)]
         self.known += [count]
         self.nuisance = np.zeros(unknowns) if nuisance is None else nuisance
-        self.of_nuisance = Nuisance(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
+        self.of_nuisance = Nuisance.nothing(unknowns, count)
         self.expected = np.full(unknowns, _DEPTH)
         self.expected[ELEVATION] = np.radians(ELEVATION_DEGREES)
         deepest = np.where(np.array(options.voxels) > LARGE, 0.0, _MAX_DEPTH)
@@ -185,6 +186,7 @@ class SplineSystem:
         self.of_nuisance.cross[:, first : first + part.cross.shape[1]] += part.cross
         self.of_nuisance.information[:] += part.information
         self.of_nuisance.right[:] += part.right
+        self.of_nuisance.of_beams[:] += part.of_beams
 
     def matrix(self, scale: float) -> np.ndarray:
         """The information of all control points, f8 (24, 6 M), in the order of memory in which LAPACK works in place.
@@ -225,10 +227,10 @@ class SplineSystem:
             f8 (K, M, 6), how each unknown moves the control points; f8 (K, K), the covariance of the unknowns.
         """
         known, _, through, information = self._reduced(scale)
-        moves, cov = np.zeros(self.of_nuisance.cross.shape), np.zeros((len(self.nuisance), len(self.nuisance)))
+        moves, cov = np.zeros(self.of_nuisance.cross.shape), np.diag(self.expected**2)
         moves[known] = -through.reshape(len(known), *self.right.shape)
         cov[np.ix_(known, known)] = linear.inv(information)
-        cov[ELEVATION, ELEVATION] += np.radians(_MEAN_DEGREES) ** 2
+        cov[ELEVATION, ELEVATION] += np.radians(MEAN_DEGREES) ** 2
         return moves, cov
 
     def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

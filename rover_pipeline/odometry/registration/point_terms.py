@@ -101,6 +101,15 @@ class Nuisance(NamedTuple):
     cross: np.ndarray  #: f8 (K, C, 6), of the unknowns with each pose.
     information: np.ndarray  #: f8 (K, K), of the unknowns alone.
     right: np.ndarray  #: f8 (K,), of the unknowns alone.
+    #: f8 (180,), the part of the elevation's right side that is from the beams of each degree of elevation. Each beam
+    #: points elsewhere than it should by an amount of its own, in all sweeps.
+    of_beams: np.ndarray
+
+    @classmethod
+    def nothing(cls, unknowns: int, poses: int) -> Nuisance:
+        """The equations before anything is added."""
+        cross, information = np.zeros((unknowns, poses, 6)), np.zeros((unknowns, unknowns))
+        return cls(cross, information, np.zeros(unknowns), np.zeros(180))
 
 
 class Statistics(NamedTuple):

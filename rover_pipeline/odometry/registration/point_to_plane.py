@@ -302,7 +302,7 @@ def matched_equations(
     gate, _, scale, stride, _, _, depth, common, tilted, beam, spacing = weights
     unknowns = DEPTH + len(depth) if len(depth) > 0 else 0
     cross = np.zeros((unknowns, len(rot), 6))
-    information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
+    information, wanted, of_beams = np.zeros((unknowns, unknowns)), np.zeros(unknowns), np.zeros(180)
     # Derivatives of a point's distance by the unknowns, and which ones these are.
     about, by = np.empty(2), np.empty(2, np.int64)
     _, values, planes, sums, parts, fit = matches
@@ -347,10 +347,15 @@ def matched_equations(
                 _add_row(false, _along(rot[c], x, y, z, k), matrix, c)
             _add_row(-false, j, matrix, c)
         if unknowns > 0:
-            level_up, rise = raised_by(x, y, z)
-            about[0] = w * rise - level_up * (u * x + v * y) - planes[plane, RISE]
+            # A plane whose beams are raised tilts as well: it is compared where its mean point is.
+            mx, my, mz = _into_lidar(rot[c], values[i, 4], values[i, 5], values[i, 6])
+            mx, my, mz = x - mx, y - my, z - mz
+            level_up, rise = raised_by(mx, my, mz)
+            about[0] = w * rise - level_up * (u * mx + v * my) - planes[plane, RISE]
             about[1] = -deeper
             by[0], by[1] = ELEVATION, DEPTH + level
+            degree = math.floor(math.degrees(math.atan2(z, math.sqrt(x * x + y * y))))
+            of_beams[min(90 + degree, 179)] -= weight * about[0] * distance
             for k in range(2):
                 scaled = weight * about[k]
                 for a in range(6):
@@ -368,7 +373,7 @@ def matched_equations(
     statistics = Statistics(
         fit[0], inliers, squared_distances, cut_off, normalised, variance_of_ranges, balanced, pairs
     )
-    return matrix, right, statistics, Nuisance(cross, information, wanted)
+    return matrix, right, statistics, Nuisance(cross, information, wanted, of_beams)
 
 
 @compiled
