@@ -78,8 +78,9 @@ def test_a_walk_in_a_park_with_the_errors_of_a_real_lidar_is_accurate_to_three_c
 def test_in_bushes_a_lidar_of_32_beams_is_not_held_by_planes_that_its_own_beams_draw(tmp_path: Path) -> None:
     trace = recording(tmp_path / "bushes", "bushes", 4.0, "unkind")
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.05
-    # While the rig still stands, few beams draw each plane: a quarter of the sweeps is less certain than is allowed.
-    assert Sensor(trace / "_odom").channel("valid").read().mean() > 0.7
+    # While the rig still stands, few beams draw each plane: sweeps of this time are less certain than is allowed.
+    walks = np.linalg.norm(state_of(trace / "_truth").vel, axis=1) > 0.3
+    assert Sensor(trace / "_odom").channel("valid").read()[walks].mean() > 0.95
     assert wrong_and_sure(trace) == 0
 
 
