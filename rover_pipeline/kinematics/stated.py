@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
 from rover_pipeline.errors import ConfigError
@@ -16,6 +17,8 @@ from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions,
 
 #: A section, or the name of a rig; "identity" where nobody gave a pose.
 Source = Literal["config", "config.yaml", "identity"] | RigName
+#: Each sensor of a recording, and each recording of a rig, asks for the same text. Nobody changes what is returned.
+_collection = lru_cache(maxsize=4)(parse_collection)
 
 
 def find_stated(sensor: str, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
@@ -48,7 +51,7 @@ def time_offsets(sensors: Iterable[str], rig: RigOptions, recorded: str | None) 
     Args:
         sensors: as the recording calls them. The configuration knows those that are called like their types.
     """
-    section = parse_collection(recorded).get("rig")
+    section = _collection(recorded).get("rig")
     listed = section if isinstance(section, Mapping) else {}
     found: dict[str, float] = {}
     for name in sensors:
@@ -64,7 +67,7 @@ def misspelt(sensors: Iterable[str], recorded: str | None) -> list[str]:
 
     Other keys may be of what a reference gives the poses of. Errors as of `find_stated`.
     """
-    section = parse_collection(recorded)
+    section = _collection(recorded)
     listed, names = section.get("rig"), [*sensors, *RigOptions.model_fields]
     unknown = {*map(str, listed)} - {*names, *section} if isinstance(listed, Mapping) else set()
     near = {key: get_close_matches(key, names, n=1) for key in sorted(unknown)}
@@ -91,7 +94,7 @@ def _section(text: str | None, wanted: str) -> RigOptions:
 
     The pose of a sensor that the configuration does not have is where that of the radar is.
     """
-    section = parse_collection(text).get("rig")
+    section = _collection(text).get("rig")
     if section is None:
         return RigOptions()
     if isinstance(section, str):
