@@ -31,7 +31,15 @@ from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation import accuracy as measures
 from rover_pipeline.validation.accuracy import Accuracy, Relative
 from rover_pipeline.validation.contradiction import Contradiction, contradictions
-from rover_pipeline.validation.rig import SensorPoses, made_with, read_sensor_poses, section, sensor_mount, whole_sensor
+from rover_pipeline.validation.rig import (
+    SensorPoses,
+    is_plausible,
+    made_with,
+    read_sensor_poses,
+    section,
+    sensor_mount,
+    whole_sensor,
+)
 from rover_pipeline.validation.tuning import TUNING
 
 TRUTH, GNSS = "_truth", "gnss"
@@ -335,8 +343,8 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
 
 
 def are_poses(poses: Poses) -> np.ndarray:
-    """Which poses are finite and have a rotation that is one, bool (N,)."""
-    return np.asarray(np.isfinite(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
+    """Which poses have a plausible position and a rotation that is one, bool (N,)."""
+    return np.asarray(is_plausible(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
 
 
 def _body(folder: Path) -> str:

@@ -28,7 +28,7 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.validation.rig import camera_lens, clock_options, whole_sensor
+from rover_pipeline.validation.rig import camera_lens, clock_options, read_states
 
 #: Pictures of a recording that are looked at, and those of which they are chosen. Schedule.
 _PICTURES, _LOOKED = 16, 1000
@@ -45,7 +45,7 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     name = rig.main("lidar") or "lidar"
     options, lidar, metadata = clock_options(trace), Sensor(trace / name), read_text(trace / name / rig.sidecar(name))
     reader = lidar_reader(metadata, options.ts_reference)
-    motion = reader.motion(whole_sensor(trace / "_odom", *State._fields), options.times)
+    motion = reader.motion(read_states(trace), options.times)
     channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
     lens, video, times = _recorded(trace, camera, PIXEL)

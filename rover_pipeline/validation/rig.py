@@ -130,10 +130,24 @@ def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:
     return {TS: sensor.times(count), VALID: sensor.valid(count), **arrays}
 
 
+def is_plausible(values: np.ndarray) -> np.ndarray:
+    """Which values can be measured ones: finite, with squares that an f4 holds."""
+    return np.asarray(np.abs(values) < np.sqrt(np.finfo("f4").max))
+
+
+def read_states(trace: Path) -> dict[str, np.ndarray]:
+    """The states of `_odom`, and its `ts` and `valid`. Raises FormatError where a valid one has implausible values."""
+    odometry = whole_sensor(trace / "_odom", *State._fields)
+    for name in State._fields:
+        if not is_plausible(odometry[name][odometry[VALID] != 0]).all():
+            raise FormatError(f"{trace / '_odom' / name}: holds values that no motion has; make it again")
+    return odometry
+
+
 def read_trajectory(trace: Path, max_gap: float = np.inf) -> Trajectory:
     """The lidar's motion at times without the jitter of their arrival, as `_odom` was made with. It is not known
     between states with more than `max_gap` seconds between them. Raises FormatError where no pose is valid."""
-    odometry = whole_sensor(trace / "_odom", *State._fields)
+    odometry = read_states(trace)
     trajectory = Trajectory.of(odometry, odometry_clock(odometry, times_options(trace)), max_gap=max_gap)
     if not trajectory.valid.any():
         raise FormatError(f"{trace / '_odom'}: none of its {len(odometry['ts'])} poses is valid")

@@ -44,11 +44,20 @@ def _other_json(rng: np.random.Generator, data: bytes) -> bytes:
     return [b"[]", b"{}", b"3", b"null", data.replace(b"1", b"null"), data.replace(b"{", b"[")][rng.integers(6)]
 
 
+@pytest.fixture(scope="module")
+def walk(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated recording with the truth as its `_odom`, to which no other test adds anything."""
+    trace = tmp_path_factory.mktemp("walk") / "trace"
+    shutil.copytree(tiny, trace)
+    shutil.copytree(trace / "_truth", trace / "_odom")
+    return trace
+
+
 @pytest.mark.parametrize("seed", range(12))
-def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, drive: Path, tmp_path: Path, seed: int) -> None:
+def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, walk: Path, tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     trace = tmp_path / "damaged"
-    shutil.copytree(scene if seed % 2 else drive, trace)
+    shutil.copytree(scene if seed % 2 else walk, trace)
     paths = sorted(path for path in trace.rglob("*") if path.is_file())
     for path in rng.choice(np.array(paths, object), 6, replace=False):
         kinds = [_cut, _scatter, _grow, _blank, *([_other_json] * 3 if path.suffix in (".json", ".yaml") else [])]
@@ -75,16 +84,22 @@ def _no_rotation(trace: Path) -> None:
     (trace / "_odom/rot").write_bytes(bytes((trace / "_odom/rot").stat().st_size))
 
 
+def _no_motion(trace: Path) -> None:
+    (trace / "_odom/pos").write_bytes(b"\x64" * (trace / "_odom/pos").stat().st_size)
+
+
 def _no_layout(trace: Path) -> None:
     (trace / "lidar/lidar.json").write_text("[]")
 
 
-@pytest.mark.parametrize("damage", [_of_another_year, _no_picture, _shape_is_a_number, _no_rotation, _no_layout])
+@pytest.mark.parametrize(
+    "damage", [_of_another_year, _no_picture, _shape_is_a_number, _no_rotation, _no_motion, _no_layout]
+)
 def test_a_trace_whose_mounts_cannot_be_compared_has_a_page(
-    drive: Path, tmp_path: Path, damage: Callable[[Path], None]
+    walk: Path, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     trace = tmp_path / "damaged"
-    shutil.copytree(drive, trace)
+    shutil.copytree(walk, trace)
     damage(trace)
     files = report_files(trace, PageOptions(outputs=("report",), instants=1, picture_width=64))
     assert Summary.model_validate_json(files[SUMMARY]).findings
