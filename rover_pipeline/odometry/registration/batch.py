@@ -43,9 +43,9 @@ _CONTROLS = 1024
 #: How far rays get into thick planes, in thicknesses (see `Nuisance`): standard deviation before anything is measured,
 #: and the largest. Where leaves are all alike, and all rays are from one side, it is 1. Tuned: by hand.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
-#: Standard deviations, degrees: of the elevation of all beams before anything is measured; and of its mean, by which poses
-#: are off, if single beams differ by 0.05 degrees and 25 independent ones measure it. Noise: data sheets of rotating
-#: lidars. What beams really pull on the estimate, `Batch.beams` measures.
+#: Standard deviations, degrees: of the elevation of all beams before anything is measured; and of its mean, by which
+#: poses are off, if single beams differ by 0.05 degrees and 25 independent ones measure it. What beams really pull on
+#: the estimate, `Batch.beams` measures. Noise: data sheets of rotating lidars.
 ELEVATION_DEGREES, MEAN_DEGREES = 0.1, 0.01
 
 
