@@ -106,6 +106,7 @@ def cluster(accounting: bool = False, cpus: int = 2) -> Iterator[Cluster]:
     folder.chmod(0o755)
     settings = {**os.environ, "SLURM_LOCAL_PORT": "36817", "SLURM_LOCAL_CPUS": str(cpus)}
     settings["SLURM_LOCAL_ACCOUNTING"] = str(int(accounting))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # such as of `timeout`: no daemon stays
     try:
         subprocess.run([str(start), str(folder)], env=settings, check=True, stdout=subprocess.DEVNULL)
         yield Cluster(folder, accounting)
