@@ -45,10 +45,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trace
 
 
+def with_truth_as_odometry(recording: Path, trace: Path) -> Path:
+    """A copy of a simulated recording at `trace`, with the truth as its `_odom`."""
+    shutil.copytree(recording, trace)
+    shutil.copytree(trace / "_truth", trace / "_odom")
+    return trace
+
+
 @pytest.fixture(scope="session")
 def drive(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with the truth as its `_odom`. Shared by tests: they only add virtual sensors to it."""
-    trace = tmp_path_factory.mktemp("drive") / "trace"
-    shutil.copytree(tiny, trace)
-    shutil.copytree(trace / "_truth", trace / "_odom")
-    return trace
+    return with_truth_as_odometry(tiny, tmp_path_factory.mktemp("drive") / "trace")

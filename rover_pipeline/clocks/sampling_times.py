@@ -294,7 +294,8 @@ def _shows_no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
     if stop - start < TUNING.rate_window:
         return True
     window = min(TUNING.rate_window, len(ts) - 1)  # whose length jitter changes little
-    usual, begin = float(np.median(ts[window:] - ts[:-window])) / window, max(start - window, 0)
+    # Where the rate changes is known to three windows. The silence before samples that have waited counts as theirs.
+    usual, begin = float(np.median(ts[window:] - ts[:-window])) / window, max(start - 3 * window, 0)
     fast = np.median(np.diff(ts[start:stop])) < 0.25 * usual
     # A sensor of such a rate takes four times as many samples as usual. Those that have waited are as many as usual.
     return bool(fast and (stop - begin) * usual < 2 * (ts[stop - 1] - ts[begin]))

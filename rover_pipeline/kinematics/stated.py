@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, short_text
 from rover_pipeline.format.texts import parse_collection
 from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, OwnRegion, RigName, RigOptions
 
@@ -62,16 +62,19 @@ def time_offsets(sensors: Iterable[str], rig: RigOptions, recorded: str | None) 
     return found
 
 
-def misspelt(sensors: Iterable[str], recorded: str | None) -> list[str]:
-    """A line for each key of the recording's section that is none of its `sensors` or a type of one, but nearly is.
+def misspelt(sensors: Iterable[str], recorded: str | None) -> str:
+    """A line about keys of the recording's section that are none of its `sensors` or types, but nearly are; else empty.
 
     Other keys may be of what a reference gives the poses of. Errors as of `find_stated`.
     """
     section = _collection(recorded)
     listed, names = section.get("rig"), [*sensors, *RigOptions.model_fields]
     unknown = {*map(str, listed)} - {*names, *section} if isinstance(listed, Mapping) else set()
-    near = {key: get_close_matches(key, names, n=1) for key in sorted(unknown)}
-    return [f"config.yaml: rig.{key}: names no sensor; did you mean {each[0]!r}?" for key, each in near.items() if each]
+    near = [(key, *found) for key in sorted(unknown) if (found := get_close_matches(key[:60], names, n=1))]
+    if not near:
+        return ""
+    others = f", and so do {len(near) - 1} others" if len(near) > 1 else ""
+    return f"config.yaml: rig.{short_text(near[0][0])}: names no sensor{others}; did you mean {near[0][1]!r}?"
 
 
 def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:

@@ -78,7 +78,7 @@ def _config_problems(path: Path) -> Iterator[str]:
     text, sensors = read_text(path / CONFIG), Rig(path).types
     parse_collection(text, str(path / CONFIG))
     try:
-        for line in misspelt([*sensors, *TYPES], text):
+        if line := misspelt([*sensors, *TYPES], text):
             yield f"{path}/{line}"
         for sensor in sensors:
             find_stated(sensor, RigOptions(), text)

@@ -128,7 +128,7 @@ class Needs:
                 found, named, taken = [*rig.types], f"sensor {name!r}, which sync.reference", rig.reference(name)
             if found and name not in found:
                 note(f"has no {named} names: {taken} is taken; {did_you_mean(name, found)}")
-        for line in self._misspelt(names, results):
+        if line := self._check_rig(names, results):
             note(line)
         # The odometry estimates how the IMU is mounted, and matching needs no more than time offsets.
         needed: dict[str, tuple[str, Roles]] = {}
@@ -154,24 +154,25 @@ class Needs:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
                 note(f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`")
 
-    def _misspelt(self, names: Sequence[str], results: Path) -> list[str]:
-        """Keys of the recording's `rig` that name no sensor, if outputs need it. Raises ConfigError where a pose that
-        they need is none: they would fail, and only after the odometry."""
+    def _check_rig(self, names: Sequence[str], results: Path) -> str:
+        """A line about keys of the recording's `rig` that name no sensor, if outputs need it; else empty.
+
+        Raises ConfigError where a pose that they need is none: they would fail, and only after the odometry."""
         flow, path, stated = self.flow, self.flow.source(results) / CONFIG, "rover_pipeline.kinematics.stated"
         steps = (flow.steps.get(f"_{name}") for name in self.closure(names, results))
         if not (needed := {key for step in steps if step for key in step.uses.get("rig", ())}) or not path.exists():
-            return []
+            return ""
         try:
             text, given = read_text(path), flow.config.rig
             for sensor, type in flow.rig(results).types.items():
                 if type in needed and "rig" not in flow.config.instances.get(sensor, {}):
                     load(f"{stated}:find_stated")(sensor, given, text)
             load(f"{stated}:find_own")(given if "own" in needed else given.model_copy(update={"own": ()}), text)
-            return [str(each) for each in load(f"{stated}:misspelt")([*flow.rig(results).types, *TYPES], text)]
+            return str(load(f"{stated}:misspelt")([*flow.rig(results).types, *TYPES], text))
         except ConfigError as error:
             raise ConfigError(f"{path.parent}/{error}") from error
         except FormatError:  # the steps that read it say what is wrong with it
-            return []
+            return ""
 
     def say_notes(self) -> None:
         """Print what was noted, a line for each note: it may be one of thousands of recordings."""

@@ -18,6 +18,7 @@ from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, SUMMARY
+from tests.conftest import with_truth_as_odometry
 
 Damage = Callable[[np.random.Generator, bytes], bytes]
 
@@ -47,10 +48,7 @@ def _other_json(rng: np.random.Generator, data: bytes) -> bytes:
 @pytest.fixture(scope="module")
 def walk(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated recording with the truth as its `_odom`, to which no other test adds anything."""
-    trace = tmp_path_factory.mktemp("walk") / "trace"
-    shutil.copytree(tiny, trace)
-    shutil.copytree(trace / "_truth", trace / "_odom")
-    return trace
+    return with_truth_as_odometry(tiny, tmp_path_factory.mktemp("walk") / "trace")
 
 
 @pytest.mark.parametrize("seed", range(12))
