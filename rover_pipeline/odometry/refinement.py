@@ -104,8 +104,9 @@ class Batch(NamedTuple):
     def beams(self) -> dict[str, float]:
         """By how much all beams point higher than `lidar.json` says, and the standard deviation, degrees."""
         variance = self.elevation_deviation**2 - np.radians(MEAN_DEGREES) ** 2
-        # What poses take of the pull of a beam the map follows, so they do not move here (cluster-robust variance;
-        # K.-Y. Liang, S. L. Zeger, "Longitudinal data analysis using generalized linear models", Biometrika 1986).
+        # Each beam is off alike in all sweeps, so the pulls of one beam add up (cluster-robust variance; K.-Y. Liang,
+        # S. L. Zeger, "Longitudinal data analysis using generalized linear models", Biometrika 1986). Poses would take
+        # a part of a pull from the elevation, but the map follows them, and the pull stays: it is counted whole.
         by_beams = variance / self.noise * np.sqrt((self.system.of_nuisance.of_beams**2).sum())
         parts = np.sqrt(variance / (1 - self.missing_information)), by_beams, self.remaining_elevation
         found = {
