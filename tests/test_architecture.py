@@ -90,7 +90,7 @@ OPENERS = {
     ("engine/shared.py", "get"): "what is open already",
     ("cli.py", "main"): "the null device",
     ("cli.py", "_prepare_streams"): "the null device, and streams that are open already",
-    ("reading/running.py", "run"): "a file that this process has just made",
+    ("reading/trace.py", "run"): "a file that this process has just made",
     ("report/templating.py", "glossary"): "a document of the package",
     ("workflow/launch.py", "_is_velodyne"): "what is open already",
     ("workflow/interruptible.py", "_has_processes"): "what the system tells of its processes",

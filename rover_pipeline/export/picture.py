@@ -20,18 +20,17 @@ from rover_pipeline.draw.scales import metres
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.export.objects import object_classes
 from rover_pipeline.export.output import new_output
-from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.descriptions import axes_and_unit
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
-from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.sensor import TS, VALID, Sensor, read_axes
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.lidar.geometry import destagger, sensor_info
-from rover_pipeline.report.read.map import read_floor_plan
+from rover_pipeline.report.read.motion import read_floor_plan
 from rover_pipeline.table import TABLE
 
 #: Endings of the files that a picture can be, and their formats.

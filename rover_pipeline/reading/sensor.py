@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from rover_pipeline.errors import FormatError, UnknownAttributeError, UnknownNameError, did_you_mean
-from rover_pipeline.format.axes import Axis, read_axes
 from rover_pipeline.format.descriptions import recorded_channels
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
-from rover_pipeline.format.sensor import TS
+from rover_pipeline.format.sensor import TS, VALID, Axis, read_axes
 from rover_pipeline.format.sensor import Sensor as StoredSensor
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace as StoredTrace
-from rover_pipeline.lookup import load
-from rover_pipeline.reading.channel import Channel
-from rover_pipeline.reading.selection import Record, select
+from rover_pipeline.lookup import load, optional
+from rover_pipeline.reading.channel import Channel, Record, select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,8 +140,34 @@ class Sensor:
         Args:
             samples: a slice, a list of numbers or a mask; unless given, all samples are read.
             channels: names; unless given, all that have the same axes for the same names.
+
+        Returns:
+            Variables by channel over `time` (datetime64[ns], UTC), with `units`, `long_name` and `description`;
+            coordinates `ts` (f8, s, as it is stored), `valid` (bool), and the values of the bins of axes that
+            `axes.json` describes.
         """
-        return load("rover_pipeline.reading.labelled:dataset_of")(self, samples, channels)
+        xarray = optional("xarray", "to_xarray", "xarray")
+        key = slice(None) if samples is None else samples
+        ts = np.atleast_1d(self.ts[key])
+        coordinates: dict[str, Any] = {
+            TIME: (TIME, _as_datetime(ts), {"long_name": "time of the sample, UTC"}),
+            TS: (TIME, ts, {"units": "s", "long_name": "time of the sample since the Unix epoch"}),
+            VALID: (TIME, np.atleast_1d(self.valid[key]), {"long_name": "whether the sample can be trusted"}),
+        }
+        variables: dict[str, Any] = {}
+        sizes: dict[str, int] = {}
+        for name in channels or [each for each in self.channels if each not in (TS, VALID)]:
+            channel = self.channel(name)
+            values = channel[key]
+            values = values if values.ndim == channel.ndim else values[None]
+            axes = _distinct(name, channel.axes[1:], channel.shape[1:], sizes)
+            sizes |= dict(zip(axes, channel.shape[1:], strict=True))
+            # Figures write the long name beside their axes.
+            short = channel.description.partition(", ")[0].partition(". ")[0]
+            about = {"units": channel.unit, "long_name": short, "description": channel.description}
+            variables[channel.name] = ((TIME, *axes), values, {what: text for what, text in about.items() if text})
+            coordinates |= {axis: labels for axis in axes if (labels := _labels(self, axis, sizes[axis])) is not None}
+        return xarray.Dataset(variables, coordinates, {"sensor": self.name, "recording": str(self.path.parent)})
 
     def close(self) -> None:
         """Give up what is mapped into memory. The sensor can be read again."""
@@ -225,3 +249,33 @@ def _fixed(array: np.ndarray) -> np.ndarray:
     """The same array, which nobody can change any more: it is handed out many times."""
     array.flags.writeable = False
     return array
+
+
+TIME = "time"
+#: What stands along axes that have the same meaning everywhere.
+_LABELS = {"xyz": ["x", "y", "z"], "xyzw": ["x", "y", "z", "w"], "colour": ["red", "green", "blue"]}
+
+
+def _distinct(channel: str, axes: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> list[str]:
+    """Names of axes, each once, and none of another size than the same name has in another channel."""
+    names: list[str] = []
+    for axis, size in zip(axes, shape, strict=True):
+        name = axis if sizes.get(axis, size) == size and not axis.startswith("axis_") else f"{channel}_{axis}"
+        while name in names:  # xarray refuses the axes of a covariance, which have one name
+            name += "_2"
+        names.append(name)
+    return names
+
+
+def _labels(sensor: Sensor, axis: str, size: int) -> Any:
+    """The coordinate along an axis; None where nothing is known."""
+    if (known := sensor.coordinates.get(axis)) is not None and known.values is not None and len(known.values) == size:
+        return (axis, known.values, {"units": known.unit, "positive": known.positive})
+    labels = _LABELS.get(axis.removesuffix("_2"), [])
+    return (axis, labels) if len(labels) == size else None
+
+
+def _as_datetime(ts: np.ndarray) -> np.ndarray:
+    """datetime64[ns] of f8 seconds; whole seconds and their fractions apart, for a product would be 256 ns coarse."""
+    whole = np.floor(ts)
+    return (whole.astype("i8") * 1_000_000_000 + np.rint((ts - whole) * 1e9).astype("i8")).astype("datetime64[ns]")

@@ -15,8 +15,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.stale import require_fresh, run_command
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.reading.channel import Channel
-from rover_pipeline.reading.selection import Record, select
+from rover_pipeline.reading.channel import Channel, Record, select
 from rover_pipeline.reading.sensor import Sensor
 from rover_pipeline.sync.options import MatchOptions
 

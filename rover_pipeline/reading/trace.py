@@ -1,22 +1,42 @@
-"""One recording, opened for reading: its sensors by name, its samples in time."""
+"""One recording, opened for reading, or many as one dataset, and a step of one's own that is run without a rule."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
-from rover_pipeline.errors import FormatError, UnknownNameError, did_you_mean
+import numpy as np
+
+from rover_pipeline.datasets.options import SplitOptions
+from rover_pipeline.datasets.splits import SPLITS, Course, assign, named_recordings, without_shared
+from rover_pipeline.engine.step import ATTRIBUTE, Step
+from rover_pipeline.errors import (
+    ConfigError,
+    FormatError,
+    InTheWayError,
+    SampleIndexError,
+    UnknownNameError,
+    did_you_mean,
+)
+from rover_pipeline.format.attempt import remove_tree
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import VALID
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.format.trace import CONFIG, locate_traces, require_trace
 from rover_pipeline.format.trace import Trace as StoredTrace
 from rover_pipeline.lookup import load
+from rover_pipeline.options import InputOptions, Options
+from rover_pipeline.reading.channel import Record
 from rover_pipeline.reading.sensor import Sensor
-from rover_pipeline.reading.synced import Synced
+from rover_pipeline.reading.synced import SYNC, Samples, Synced
 
 
 def open(
@@ -173,3 +193,224 @@ class Trace(Mapping[str, Sensor]):
 
     def __repr__(self) -> str:
         return f"<Trace {self.name}: {', '.join(self)}>"
+
+
+def run(
+    function: Callable[..., Any],
+    trace: Trace | str | os.PathLike[str],
+    options: Options | Mapping[str, Any] | None = None,
+    *,
+    write: bool = True,
+    threads: int = 1,
+) -> Sensor | dict[str, bytes]:
+    """Run a function with `@step` on a recording, by the code that the jobs of a run use: the bytes are the same.
+
+    Args:
+        function: declared by `@step(sensor="_name", ...)`.
+        trace: the recording, opened or as a path. Virtual sensors that the step reads must be there.
+        options: of the function; None = its defaults.
+        write: put the result beside the raw sensors, where an older one of the same function gives way. Otherwise it is
+            in a temporary folder, which is removed when nothing refers to the result any more.
+        threads: ranges of frames that are worked on at once.
+
+    Returns:
+        The virtual sensor, as `trace["_name"]` gives it; of a step with `products` its files, as bytes by name.
+
+    Raises:
+        ConfigError: the function is no step, or the options are wrong.
+        InTheWayError: another step has made a result of that name.
+        RoverError: the inputs cannot be used, or the function failed.
+    """
+    step = getattr(function, ATTRIBUTE, None)
+    if not isinstance(step, Step) or not step.sensor.startswith("_"):
+        raise ConfigError(f'{function!r}: is no step; write @step(sensor="_name", version=1, ...) above the function')
+    trace = trace if isinstance(trace, Trace) else open(trace)
+    place = trace.path
+    values = options.model_dump(mode="json") if isinstance(options, Options) else dict(options or {})
+    # A program that only reads recordings, such as a training in an environment of its own, needs no engine.
+    run_step, request = (load(f"rover_pipeline.engine.execute:{name}") for name in ("run_step", "Request"))
+    with ExitStack() as temporary:
+        if write:
+            made_by = str((read_provenance(place / step.sensor) or {}).get("step", step.name))
+            if made_by.partition(":")[2] != step.name.partition(":")[2]:
+                name = f"{place / step.sensor}: was made by the step {made_by}"
+                raise InTheWayError(f"{name}; give your step another `sensor`, or use write=False")
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
+            temporary.callback(remove_tree, folder)
+            place = _linked(trace.path, folder / trace.path.name, step.sensor)
+        asked = request(values, InputOptions(truncate=trace.truncate))
+        run_step(step, place, step.sensor, asked, threads=threads)
+        if step.products:
+            return {name: (place / step.sensor / name).read_bytes() for name in step.products}
+        made = Sensor(place, step.sensor)
+        weakref.finalize(made, temporary.pop_all().close)
+        return made
+
+
+def _linked(recording: Path, folder: Path, besides: str) -> Path:
+    """A folder with links to all sensors and files of a recording but one."""
+    folder.mkdir()
+    for entry in os.scandir(recording):
+        if entry.name != besides and not entry.name.startswith("."):
+            os.symlink(entry.path, folder / entry.name)
+    return folder
+
+
+_Entries = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def open_many(
+    entries: _Entries, *, output_root: str | os.PathLike[str] | None = None, truncate: bool = False
+) -> Traces:
+    """Open the recordings in a folder. Nothing is read yet, and nothing is ever written.
+
+    Args:
+        entries: a folder of recordings, a recording, a glob pattern, or several of them.
+        output_root: tree of results that belongs to the recordings, as in the configuration.
+        truncate: see `open`.
+
+    Raises:
+        FormatError: there is no recording, or two would have the same name.
+    """
+    listed = [entries] if isinstance(entries, (str, os.PathLike)) else list(entries)
+    root = None if output_root is None else results_root(output_root)
+    located = named_recordings([os.fspath(entry) for entry in listed], root)
+    return Traces(
+        Trace(results if results.is_dir() else source, name=name, truncate=truncate)
+        for name, (source, results) in located.items()
+    )
+
+
+class Traces(Sequence[Trace]):
+    """Recordings in the order of their names: `traces[0]`, `traces["walk-1"]`, `len`, iteration.
+
+    Attributes:
+        names: of the recordings, as exported datasets have them.
+    """
+
+    def __init__(self, traces: Iterable[Trace]) -> None:
+        self._traces = {trace.name: trace for trace in traces}
+        self.names = tuple(self._traces)
+
+    def synced(
+        self,
+        *names: str,
+        split: str | None = None,
+        splits: SplitOptions | Mapping[str, Any] | None = None,
+        skip_missing: bool = False,
+        complete: bool = True,
+        valid: bool = True,
+        max_dt: float | None = None,
+        reduced: int = 1,
+        transform: Callable[[Record], Any] | None = None,
+    ) -> Samples:
+        """Samples of several sensors at the same instants, of all recordings: a dataset for torch's `DataLoader`.
+
+        `names`, `complete`, `valid`, `max_dt` and `reduced` are those of `Trace.synced`.
+
+        Args:
+            split: `train`, `validation` or `test`; unless given, all samples.
+            splits: how samples are split, by default into contiguous blocks of 20 s of time with gaps between the
+                splits; see `SplitOptions`. It is the rule of exported datasets. The same recordings and options always
+                give the same splits, whatever sensors are asked for; one recording more or less gives others.
+            skip_missing: leave recordings out that lack a sensor or channel. `missing` then names them. They still take
+                part in the choice of the splits.
+            transform: is called with each record; it must be a function of a module when workers are spawned.
+
+        Raises:
+            UnknownNameError: a recording lacks a sensor, or there is no such split.
+            ConfigError: `splits` is not what `SplitOptions` takes.
+        """
+        options = splits if isinstance(splits, SplitOptions) else SplitOptions.parse(splits or {}, "splits")
+        if split is None and splits is not None:
+            raise ConfigError(f"splits: name the split that is wanted, such as split={SPLITS[0]!r}")
+        if split is not None and split not in SPLITS:
+            raise UnknownNameError(f"split: there is no {split!r}; {did_you_mean(split, SPLITS)}")
+        chosen = self.splits(options, skip_missing=skip_missing) if split is not None else {}
+        parts, missing = [], {}
+        for trace in self:
+            try:
+                part = trace.synced(*names, complete=complete, valid=valid, max_dt=max_dt, reduced=reduced)
+            except UnknownNameError as error:
+                if not skip_missing:
+                    raise
+                missing[trace.name] = str(error)
+                continue
+            if split is not None:
+                # Sensors that are slower than the reference give neighbouring instants the same sample.
+                apart = without_shared(chosen[trace.name], [member.index for member in part.members.values()])
+                part = part.only(apart == SPLITS.index(split))
+            parts.append(part)
+        return Samples(parts, transform, missing)
+
+    def splits(
+        self, options: SplitOptions | Mapping[str, Any] | None = None, *, skip_missing: bool = False
+    ) -> dict[str, np.ndarray]:
+        """The split of every instant of `_sync` of every recording, whatever sensors are wanted.
+
+        Args:
+            skip_missing: leave recordings without a `_sync` out.
+
+        Returns:
+            By name of the recording, i1 (instant,): 0 = train, 1 = validation, 2 = test, -1 = in none, because a sample
+            of another split is too near, in time (`by: time`) or place (`by: place`).
+
+        Raises:
+            UnknownNameError: a recording has no `_sync`.
+            FormatError: `by: place`, and a recording has no `_odom`.
+        """
+        parsed = options if isinstance(options, SplitOptions) else SplitOptions.parse(options or {}, "splits")
+        courses, indices = [], []
+        for trace in self:
+            if skip_missing and SYNC not in trace:
+                continue
+            sync = trace[SYNC]
+            courses.append(Course(trace.name, sync.ts, _positions(trace) if parsed.by == "place" else None))
+            indices.append(_indices(sync))
+        assigned = assign(courses, parsed)
+        return {
+            course.name: without_shared(split, index)
+            for course, split, index in zip(courses, assigned, indices, strict=True)
+        }
+
+    @overload
+    def __getitem__(self, key: int | str) -> Trace: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Trace]: ...
+    def __getitem__(self, key: int | str | slice) -> Trace | Sequence[Trace]:
+        if isinstance(key, str):
+            if key not in self._traces:
+                raise UnknownNameError(f"there is no recording {key!r}; {did_you_mean(key, self.names)}")
+            return self._traces[key]
+        traces = list(self._traces.values())
+        try:
+            return traces[key]
+        except IndexError as error:
+            raise SampleIndexError(f"there are {len(self)} recordings; there is no number {key}") from error
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return iter(self._traces.values())
+
+    def __repr__(self) -> str:
+        return f"<Traces: {', '.join(self.names)}>"
+
+
+def _indices(sync: Sensor) -> list[np.ndarray]:
+    """The sample of each raw sensor at each instant, -1 = none."""
+    raw = [name for name in sync.channels if name != VALID and sync[name].dtype.kind == "i"]
+    return [np.asarray(sync[name]) for name in raw]
+
+
+def _positions(trace: Trace) -> np.ndarray | None:
+    """Where the rig was at each instant, f8 (instant, 3), m, in the recording's world; NaN where it is not known."""
+    if "_odom" not in trace:
+        return None
+    synced = Synced(trace, ("_odom/pos",), complete=False, valid=False, max_dt=None, reduced=1)
+    member = synced.members["_odom"]
+    at = np.maximum(member.index, 0)
+    known = (member.index >= 0) & member.sensor.valid[at]
+    return np.where(known[:, None], np.asarray(member.channels[0])[at], np.nan)

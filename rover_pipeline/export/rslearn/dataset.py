@@ -24,7 +24,7 @@ from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.sweeps import RawSweeps
-from rover_pipeline.format.axes import AXES, read_axes
+from rover_pipeline.format.sensor import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import SweepMotion
