@@ -19,8 +19,7 @@ from rover_pipeline.occupancy.steps import occupancy
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
-from rover_pipeline.simulate.scene.raycast import points_of_a_tile
-from rover_pipeline.simulate.scene.tiles import RAYS
+from rover_pipeline.simulate.scene.raycast import RAYS, points_of_a_tile
 from rover_pipeline.simulate.sensors import lidar
 from tests.kit import ouster_metadata
 

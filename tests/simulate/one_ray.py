@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from rover_pipeline.simulate.scene.leaves import distance_to_leaf
 from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, STRIPE, TILE
 from rover_pipeline.simulate.scene.raycast import NEAR, in_own_axes
-from rover_pipeline.simulate.scene.terrain import distance_to_ground
+from rover_pipeline.simulate.scene.terrain import distance_to_ground, distance_to_leaf
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
 _in_own_axes = cast(Any, in_own_axes).py_func

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.simulate.scene.leaves import distance_to_leaf, leaf_normal
-from rover_pipeline.simulate.scene.terrain import distance_to_ground, height, on_terrain
+from rover_pipeline.simulate.scene.terrain import distance_to_ground, distance_to_leaf, height, leaf_normal, on_terrain
 
 #: An ellipsoid that hardly any ray gets through, as half axes, and distances to it, metres.
 HALF = (3.0, 2.5, 2.0)

@@ -8,8 +8,7 @@ import pytest
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, SPECKLE, STRIPE, TILE, shade_along
-from rover_pipeline.simulate.scene.raycast import cull, pyramid
-from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, first_hits, visible
+from rover_pipeline.simulate.scene.raycast import NOTHING, RAYS, cull, first_hits, pyramid, visible
 from tests.simulate.one_ray import nearest, shade
 
 

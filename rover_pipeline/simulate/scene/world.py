@@ -21,8 +21,8 @@ BOX, CYLINDER, RECTANGLE, FOLIAGE, TERRAIN = range(5)
 class Solids(NamedTuple):
     """All primitives at one instant, as arrays for compiled kernels."""
 
-    #: i8 (P,), BOX, CYLINDER (about its own z), RECTANGLE (in its own x and y), FOLIAGE (an ellipsoid full of leaves,
-    #: module `leaves`) or TERRAIN (module `terrain`).
+    #: i8 (P,), BOX, CYLINDER (about its own z), RECTANGLE (in its own x and y), FOLIAGE (an ellipsoid full of leaves)
+    #: or TERRAIN (both in module `terrain`).
     kind: np.ndarray
     centre: np.ndarray  #: f8 (P, 3).
     axes: np.ndarray  #: f8 (P, 3, 3), rows are the primitive's own x, y, z.

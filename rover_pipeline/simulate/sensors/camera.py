@@ -16,8 +16,19 @@ import numpy as np
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, f4, i4
-from rover_pipeline.simulate.scene.raycast import Points, cull, in_own_axes, look_along, pick, points_of_a_tile, pyramid
-from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
+from rover_pipeline.simulate.scene.raycast import (
+    NOTHING,
+    RAYS,
+    TILE,
+    Points,
+    cull,
+    first_hits,
+    in_own_axes,
+    look_along,
+    pick,
+    points_of_a_tile,
+    pyramid,
+)
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 # The light that surfaces send to a camera, for tiles of pixels.

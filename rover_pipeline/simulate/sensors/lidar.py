@@ -17,8 +17,19 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.simulate.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
-from rover_pipeline.simulate.scene.raycast import Points, cull, in_own_axes, look_along, pick, points_of_a_tile, pyramid
-from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
+from rover_pipeline.simulate.scene.raycast import (
+    NOTHING,
+    RAYS,
+    TILE,
+    Points,
+    cull,
+    first_hits,
+    in_own_axes,
+    look_along,
+    pick,
+    points_of_a_tile,
+    pyramid,
+)
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.unkind import Unkind
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.scene.materials import INDEX, MATERIAL_TABLE
+from rover_pipeline.simulate.scene.raycast import visible
 from rover_pipeline.simulate.scene.terrain import height
-from rover_pipeline.simulate.scene.tiles import visible
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Part, World
 
 #: Scatterers of a square metre, and the smallest and largest number of them on one primitive. Layout.

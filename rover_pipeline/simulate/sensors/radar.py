@@ -138,7 +138,7 @@ def _spread(parts: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavef
                 cos, sin = _wave(angle[ramp])
                 wave[0, r, ramp], wave[1, r, ramp] = strength[ramp] * cos, strength[ramp] * sin
         for ramp in range(count):
-            # A row has one more after it, as `between` is below 1. Unsigned: as in `surfaces.Points`.
+            # A row has one more after it, as `between` is below 1. Unsigned: as in `raycast.Points`.
             a, b, f = np.uint64(row[ramp]), np.uint64(row[ramp] + 1), between[ramp]
             for k in range(_WIDTH):
                 weights[k] = table[a, k] + f * (table[b, k] - table[a, k])
