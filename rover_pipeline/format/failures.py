@@ -1,7 +1,8 @@
-"""Why an output of a recording was not made, kept beside its results until the output is made.
+"""What is kept beside the results of a recording: the options that they were made with, and why one was not made.
 
-`TRACE/.failed/OUTPUT.json` is written by the job that failed, on whatever machine. So the end of a run, and the page of
-many recordings, can give the reason, from whatever folder they are started.
+`TRACE/.options.json` has the options that the recording remembers. `TRACE/.failed/OUTPUT.json` is written by the job
+that failed, on whatever machine, and removed when the output is made. So the end of a run, and the page of many
+recordings, can give the reason, from whatever folder they are started.
 """
 
 from __future__ import annotations
@@ -12,12 +13,38 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rover_pipeline.errors import FormatError, one_line
-from rover_pipeline.format.files import replace_file, sync_file
-from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.files import make_folders, replace_file, sync_file
+from rover_pipeline.format.provenance import MADE_BY, PROVENANCE
 from rover_pipeline.format.texts import read_json
+
+MEMORY = ".options.json"
+
+
+def read_memory(results: Path) -> dict[str, Any]:
+    """Options by their names with dots; none without the file. Raises FormatError when it is damaged, or not ours."""
+    path = results / MEMORY
+    try:
+        content = read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    options = content.get("options") if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
+    if not isinstance(options, dict):
+        raise FormatError(f"{path}: holds no options that {MADE_BY} has kept there; move it away")
+    return options
+
+
+def write_memory(results: Path, options: dict[str, Any]) -> None:
+    """Keep options, or remove the file where there are none. Nothing is written where nothing changes."""
+    path = results / MEMORY
+    if options and read_memory(results) != options:
+        make_folders(results)
+        replace_file(path, json.dumps({"made_by": MADE_BY, "options": options}, indent=1, sort_keys=True) + "\n")
+    elif not options and read_memory(results):
+        path.unlink()
+
 
 FOLDER = ".failed"
 _NAME = re.compile(r"[\w.-]+")

@@ -1,4 +1,4 @@
-"""What the recording looks like: the frames of the sensors at evenly spaced instants, next to one another."""
+"""What is drawn of a recording: charts, and frames of the sensors at evenly spaced instants, next to one another."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.outlines import Pair
-from rover_pipeline.draw import pixels
+from rover_pipeline.draw import charts, pixels
+from rover_pipeline.draw.charts import Chart, Curve, Span
 from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
+from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.errors import ConfigError, FormatError, as_damage, unless_damaged
-from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig
-from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.sensor import Sensor, read_axes
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.read.sensors import SensorRecord, read_sidecar
+from rover_pipeline.report.read.motion import SpeedCurve, Track
+from rover_pipeline.report.read.sensors import (
+    Residuals,
+    SensorRecord,
+    fit_line,
+    read_sidecar,
+    sample_numbers,
+    sensor_intervals,
+)
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.camera_mount import camera_pairs
 from rover_pipeline.validation.rig import sensor_mount
@@ -316,3 +325,59 @@ def _polar_axes(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndar
     if ranges is None or len(ranges) != shape[1] or (np.diff(ranges) <= 0).any():
         ranges = np.arange(shape[1], dtype="f8")
     return azimuth, ranges
+
+
+#: Largest number of stripes that mark invalid poses. Layout.
+_MAX_STRIPES = 400
+
+
+def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
+    """When each sensor ran, lost samples and was not valid."""
+    ran = [(each.name, sensor_intervals(each.ts, each.valid)) for each in records if len(each.ts)]
+    return charts.timeline(ran, span)
+
+
+def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
+    """How far the time stamps of each raw sensor are from a constant rate."""
+    curves = []
+    for record in records:
+        if not record.virtual and len(record.ts) > 2:
+            _, residual = fit_line(sample_numbers(record.ts), record.ts)
+            curves.append(Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
+    names = ", ".join(curve.title.removesuffix(", ms") for curve in curves)
+    label = f"Distance of each sample's time from a constant rate, for {names}"
+    return charts.curve_rows("jitter", label, curves, span) if curves else None
+
+
+def speed(pose: SpeedCurve | None, measured: SpeedCurve | None, max_doppler: float | None, span: Span) -> Chart | None:
+    """Speeds by the poses and of `_radar_velocity`, and the largest that does not wrap; None where none is known."""
+    curves = []
+    if measured is not None:
+        curves.append(Curve("speed", measured.ts, measured.speed, "radar", width=4.5, alpha=0.5))
+    if pose is not None:
+        curves.append(Curve("speed", pose.ts, pose.speed, "lidar", width=1.6))
+    known = any(np.isfinite(curve.values).any() for curve in curves)
+    return charts.speed(curves, max_doppler, span) if known else None
+
+
+def quality(track: Track, span: Span) -> Chart | None:
+    """The quality channels of the odometry over time; stripes mark invalid poses."""
+    intervals = sensor_intervals(track.ts, track.valid.astype("u1"))
+    marks = charts.visible_marks(intervals.invalid, intervals.period, span, _MAX_STRIPES)
+    curves = [
+        Curve(each.name.replace("_", " "), track.ts, each.values, "lidar", width=1.2)
+        for each in track.quality
+        if np.isfinite(each.values).any()
+    ]
+    label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in track.quality)
+    return charts.curve_rows("quality", label, curves, span, [mark[:2] for mark in marks]) if curves else None
+
+
+def residuals(residuals: Mapping[str, Residuals], ts: np.ndarray, span: Span) -> Chart:
+    """Signed sync residuals of each sensor at the times `ts` of the reference's samples."""
+    curves = [
+        Curve(f"{name}, ms", ts, np.where(nearest >= 0, 1e3 * seconds, np.nan), colour_name(name))
+        for name, (nearest, seconds) in residuals.items()
+    ]
+    label = "Time from each reference sample to the nearest sample of " + ", ".join(residuals)
+    return charts.curve_rows("residuals", label, curves, span)

@@ -19,11 +19,10 @@ from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
-from rover_pipeline.report import charts, findings
-from rover_pipeline.report.frames import draw_instants, draw_overlays
+from rover_pipeline.report import findings, frames
 from rover_pipeline.report.read import motion, processing, sensors
 from rover_pipeline.report.read.contents import MountsFound, contradicted, look_into, read_mounts
-from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
+from rover_pipeline.report.read.motion import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
@@ -55,7 +54,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
     drawn |= {
         "summary": summary,
         "folders": [step for step in summary.steps if step.sensor not in contents.records],
-        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
+        "speed": frames.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
         "work_s": processing.working_seconds(summary.steps),
         "marks": findings.marks(summary.findings, summary.steps),
     }
@@ -209,19 +208,19 @@ def _drawn(contents: Contents, options: ReportOptions) -> dict[str, Any]:
     return {
         "raw": [record.summary for record in contents.raw],
         "derived": [record.summary for record in contents.derived],
-        "timeline": charts.timeline(shown, span) if shown else None,
-        "jitter": charts.jitter(shown, span),
+        "timeline": frames.timeline(shown, span) if shown else None,
+        "jitter": frames.jitter(shown, span),
         "path": path(track.ts, track.pos[:, :2], track.valid, plan) if track and track.known else None,
-        "quality": charts.quality(track, span) if track else None,
-        "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
+        "quality": frames.quality(track, span) if track else None,
+        "residuals": frames.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
         "view": read_view(trace.path / _MAP, track),
         # Without the darkest ends of the scale, which cannot be seen on the dark ground.
         "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
         "radar_estimate": contents.radar_speed is not None,
-        "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
-        "overlays": draw_overlays(trace, options.picture_width),
+        "instants": frames.draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
+        "overlays": frames.draw_overlays(trace, options.picture_width),
         "exported": exported_files(trace.path, trace.path / REPORT),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},

@@ -18,8 +18,8 @@ from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe
 from rover_pipeline.format.attempt import unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
+from rover_pipeline.format.failures import read_memory
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.memory import read_memory
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig, layout_problems
 from rover_pipeline.format.sensor import TS, VALID, Sensor

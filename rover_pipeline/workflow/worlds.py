@@ -23,11 +23,11 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.instances import Roles, reads_type, sensor_of, type_of
 from rover_pipeline.engine.step import MAIN, REFERENCE, Step
 from rover_pipeline.errors import ConfigError, RoverError, short_text
-from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
+from rover_pipeline.format.failures import MEMORY, read_memory, write_memory
+from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.rig import TYPES
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.stamps import STAMP
 
 # Which options a run takes from a recording, and which it leaves there for the next one.
 #

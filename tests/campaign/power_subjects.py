@@ -16,9 +16,8 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.mda.commands import main as mda
 from rover_pipeline.export.mda.files import add_revision
-from rover_pipeline.format.failures import FOLDER, record_failure
+from rover_pipeline.format.failures import FOLDER, MEMORY, record_failure, write_memory
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.memory import MEMORY, write_memory
 from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset
 from tests.campaign.subjects import Subject, subjects
 from tests.kit import STAMP, environment, small_trace

@@ -29,7 +29,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.instances import instances
 from rover_pipeline.errors import RoverError
 from rover_pipeline.export import ExportOptions, export
-from rover_pipeline.format.memory import MEMORY, write_memory
+from rover_pipeline.format.failures import MEMORY, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.report.fleet import make_report, write_fleet
@@ -37,7 +37,7 @@ from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.stamps import untrue
+from rover_pipeline.workflow.rule_inputs import untrue
 from tests.kit import small_trace, write_odometry
 
 MADE = (

@@ -17,8 +17,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.plan import Plan, Planned
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.attempt import PARTIAL, Attempt, remove_left
-from rover_pipeline.format.failures import record_failure
-from rover_pipeline.format.memory import write_memory
+from rover_pipeline.format.failures import record_failure, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.table import find_step

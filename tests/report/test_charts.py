@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 import pytest
 
+from rover_pipeline.draw.charts import LEFT, NARROW, RIGHT, WIDE, Chart, themed_svg
 from rover_pipeline.draw.charts import path as draw_path
-from rover_pipeline.draw.figures import LEFT, NARROW, RIGHT, WIDE, Chart, themed_svg
 from rover_pipeline.draw.map_view import FloorPlan
 from rover_pipeline.draw.theme import COLOURS
-from rover_pipeline.report import charts
+from rover_pipeline.report import frames
 from rover_pipeline.report.fleet import Row
 from rover_pipeline.report.read.motion import QualityChannel, SpeedCurve, Track
 from rover_pipeline.report.read.sensors import Residuals, SensorRecord
@@ -77,7 +77,7 @@ def test_the_timeline_shows_when_a_sensor_ran_lost_samples_and_was_invalid() -> 
     ts = np.delete(TS, range(20, 30))  # lost from 2 s to 3 s
     valid = np.ones(len(ts), "u1")
     valid[-30:-20] = 0  # from 7.1 s to 8.1 s
-    chart = charts.timeline([record("lidar", ts, valid), record("_odom")], SPAN)
+    chart = frames.timeline([record("lidar", ts, valid), record("_odom")], SPAN)
     for svg, left, right in ((chart.wide, 16 + 7 * 5, WIDE - RIGHT), (chart.narrow, 14, NARROW - RIGHT)):
         (bar,), (other,), (gap,), (invalid,) = (
             shapes(svg, colour, "fill") for colour in ("lidar", "derived", "bad", "fair")
@@ -92,7 +92,7 @@ def test_the_timeline_shows_when_a_sensor_ran_lost_samples_and_was_invalid() -> 
 def test_single_samples_of_a_fast_sensor_are_small_marks_on_the_timeline() -> None:
     ts = np.delete(START_S + np.arange(10_000) / 1000, 2500)
     valid = np.arange(9999) != 7500
-    chart = charts.timeline([record("imu", ts, valid)], SPAN)
+    chart = frames.timeline([record("imu", ts, valid)], SPAN)
     for svg in (chart.wide, chart.narrow):
         (bar,), (gap,), (invalid,) = (shapes(svg, colour, "fill") for colour in ("imu", "bad", "fair"))
         (top, bottom), (gap_top, gap_bottom), (invalid_top, invalid_bottom) = (
@@ -104,11 +104,11 @@ def test_single_samples_of_a_fast_sensor_are_small_marks_on_the_timeline() -> No
 
 
 def test_a_late_sample_is_a_peak_of_the_jitter() -> None:
-    assert_peak_at_a_quarter(charts.jitter([record("imu", TS + 0.005 * (PEAK - 1))], SPAN), "imu")
+    assert_peak_at_a_quarter(frames.jitter([record("imu", TS + 0.005 * (PEAK - 1))], SPAN), "imu")
 
 
 def test_a_fast_moment_is_a_peak_of_the_speed_below_the_maximum_doppler() -> None:
-    chart = charts.speed(SpeedCurve(TS, PEAK), SpeedCurve(TS, 0.9 * PEAK), 4.0, SPAN)
+    chart = frames.speed(SpeedCurve(TS, PEAK), SpeedCurve(TS, 0.9 * PEAK), 4.0, SPAN)
     assert_peak_at_a_quarter(chart, "lidar")
     assert_peak_at_a_quarter(chart, "radar")
     assert chart is not None
@@ -121,7 +121,7 @@ def test_a_fast_moment_is_a_peak_of_the_speed_below_the_maximum_doppler() -> Non
 def test_quality_channels_are_drawn_and_stripes_mark_invalid_poses() -> None:
     valid = np.arange(101) != 70
     track = Track(TS, PEAK, np.zeros((101, 3)), valid, [QualityChannel("score", "", PEAK)])
-    chart = charts.quality(track, SPAN)
+    chart = frames.quality(track, SPAN)
     assert_peak_at_a_quarter(chart, "lidar")
     assert chart is not None
     (stripe,) = shapes(chart.wide, "fair", "fill")
@@ -130,7 +130,7 @@ def test_quality_channels_are_drawn_and_stripes_mark_invalid_poses() -> None:
 
 def test_a_late_partner_is_a_peak_of_the_residuals_and_a_missing_one_interrupts_the_curve() -> None:
     nearest = np.where(np.arange(101) == 50, -1, np.arange(101))
-    chart = charts.residuals({"radar": Residuals(nearest, PEAK / 1000)}, TS, SPAN)
+    chart = frames.residuals({"radar": Residuals(nearest, PEAK / 1000)}, TS, SPAN)
     assert_peak_at_a_quarter(chart, "radar")
     assert len(curve(chart.wide, "radar")) == 100
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from rover_pipeline.report.read.map import read_floor_plan, read_map_view
+from rover_pipeline.report.read.motion import read_floor_plan, read_map_view
 from tests.draw.test_pixels import decode
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.draw.charts import downsample_curve, nonzero_runs, share_of_bins
-from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals, timing_figures
+from rover_pipeline.report.read.sensors import fit_line, sample_numbers, sensor_intervals, timing_figures
 
 START = 1.7e9
 

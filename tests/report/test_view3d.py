@@ -10,8 +10,7 @@ import pytest
 
 from rover_pipeline.draw.map_view import View3d
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.report.read.map import read_view
-from rover_pipeline.report.read.motion import Track
+from rover_pipeline.report.read.motion import Track, read_view
 
 
 def decoded(text: str, view: View3d) -> np.ndarray:

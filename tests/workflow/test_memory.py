@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError, FormatError, RoverError
-from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
+from rover_pipeline.format.failures import MEMORY, read_memory, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
 from rover_pipeline.validation.check import problems

@@ -1,4 +1,4 @@
-"""Every sensor's time stamps, gaps, invalid samples and storage. Of the samples only `ts` and `valid` are read.
+"""Every sensor's time stamps, rate, jitter, gaps, invalid samples and storage. Of samples, `ts` and `valid` are read.
 
 `_sync` says how far the samples of sensors are apart in time.
 """
@@ -12,17 +12,96 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.draw.charts import Intervals
 from rover_pipeline.errors import FormatError, require_damage, unless_damaged
-from rover_pipeline.format.info import channel_info
+from rover_pipeline.format.info import GAP_PERIODS, channel_info
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figures
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
+from rover_pipeline.report.summary import Intervals as IntervalFigures
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.rig import section
+
+
+def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
+    """Fields of `SensorSummary` about rate, gaps and jitter of ascending time stamps, f8 (sample,), s; none for fewer
+    than three samples and for equal times."""
+    intervals = np.diff(ts)
+    period = float(np.median(intervals)) if len(ts) > 2 else 0.0
+    if period <= 0:
+        return {}
+    is_gap = find_gaps(intervals)
+    deviation = np.abs(intervals[~is_gap] - period)
+    slope, residual = fit_line(sample_numbers(ts), ts)
+    rate = 1 / slope
+    return {
+        "rate_hz": rate,
+        "clock_ppm": 1e6 * (rate / nominal_hz - 1) if nominal_hz else None,
+        "gaps": int(is_gap.sum()),
+        "lost": int(np.round(intervals[is_gap] / period - 1).sum()),
+        "longest_gap_s": float(intervals[is_gap].max(initial=0.0)),
+        "intervals": IntervalFigures(
+            median_ms=1e3 * period,
+            p95_ms=1e3 * float(np.percentile(deviation, 95)),
+            max_ms=1e3 * float(deviation.max()),
+            jitter_ms=1e3 * float(residual.std()),
+        ),
+    }
+
+
+def find_gaps(intervals: np.ndarray) -> np.ndarray:
+    """Which intervals, f8 (interval,), s, contain lost samples: bool, (interval,).
+
+    A sensor without a constant rate has no gaps. The rate counts as constant if the middle half of the intervals
+    differ by less than half their median.
+    """
+    if not len(intervals):
+        return np.zeros(0, bool)
+    low, period, high = np.percentile(intervals, (25, 50, 75))
+    return intervals > GAP_PERIODS * period if high - low < 0.5 * period else np.zeros(len(intervals), bool)
+
+
+def sample_numbers(ts: np.ndarray) -> np.ndarray:
+    """Number of each sample, counting the lost samples too: whole numbers as f8, (sample,)."""
+    intervals = np.diff(ts)
+    period = float(np.median(intervals)) if len(intervals) else 0.0
+    if period <= 0:
+        return np.arange(len(ts), dtype="f8")
+    return np.concatenate([[0], np.cumsum(np.where(find_gaps(intervals), np.round(intervals / period), 1))])
+
+
+def fit_line(numbers: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray]:
+    """Least-squares line through time stamps: its slope, s per sample, and the residuals, f8 (sample,), s."""
+    x, y = numbers - numbers.mean(), ts - ts.mean()
+    slope = float((x * y).sum()) / float((x * x).sum())
+    return slope, y - slope * x
+
+
+def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> Intervals:
+    """When a sensor ran, was not valid, and lost samples. Ascending time stamps, f8 (sample,), s; valid: (sample,)."""
+    intervals = np.diff(ts)
+    period = float(np.median(intervals)) if len(intervals) else 0.0
+    following = np.append(ts[1:], ts[-1:] + period)
+    before_gap = np.append(find_gaps(intervals), np.zeros(len(ts) - len(intervals), bool))
+    # A sample stands for the period after it: a gap begins where the first lost sample should have been.
+    end = np.where(before_gap, ts + period, following)
+    invalid = valid == 0
+    return Intervals(
+        period=period,
+        running=np.column_stack([ts[:1], following[-1:]]),
+        invalid=np.column_stack([ts[invalid], end[invalid]]),
+        missing=np.column_stack([end[before_gap], following[before_gap]]),
+    )
+
+
+def plausible_or_nan(values: np.ndarray) -> np.ndarray:
+    """Values as f8, with NaN for those that are not finite or too large to be true."""
+    values = values.astype("f8")
+    return np.where(np.abs(np.where(np.isfinite(values), values, np.inf)) < TUNING.max_value, values, np.nan)
+
 
 #: Suffix of the channels of `_sync` with residuals.
 _RESIDUAL = "_dt"
