@@ -16,8 +16,8 @@ from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import run_command
 from rover_pipeline.format.sensor import VALID, Sensor
-from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.angles import coherence

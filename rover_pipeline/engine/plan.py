@@ -19,8 +19,7 @@ from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError, describe,
 from rover_pipeline.format.attempt import open_regular, wait_for_others
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.provenance import files_of, read_provenance
-from rover_pipeline.format.stale import changed_inputs
+from rover_pipeline.format.provenance import changed_inputs, files_of, read_provenance
 from rover_pipeline.format.texts import read_json
 
 #: Names the folder of the plans of a run, for its jobs.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
+from rover_pipeline.format.provenance import require_fresh
 from rover_pipeline.format.rig import TYPES
-from rover_pipeline.format.stale import require_fresh
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.lookup import load
 

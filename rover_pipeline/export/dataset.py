@@ -31,9 +31,8 @@ from rover_pipeline.export.output import DatasetOutput, dataset_output, leave_st
 from rover_pipeline.export.recording import OPTIONAL, Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.provenance import fingerprint, versions
+from rover_pipeline.format.provenance import fingerprint, require_fresh, versions
 from rover_pipeline.format.rig import TYPES
-from rover_pipeline.format.stale import require_fresh
 from rover_pipeline.format.texts import parse_json, parse_yaml
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.lookup import load

@@ -23,10 +23,9 @@ from rover_pipeline.export.output import new_output
 from rover_pipeline.format.descriptions import axes_and_unit
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META, ChannelSpec
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor, read_axes
-from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.lidar.geometry import destagger, sensor_info

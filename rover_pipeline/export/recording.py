@@ -11,10 +11,9 @@ from rover_pipeline.engine.instances import Names, entry_of
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE

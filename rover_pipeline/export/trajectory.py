@@ -9,8 +9,8 @@ import numpy as np
 from rover_pipeline.errors import FormatError, did_you_mean
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import run_command
 from rover_pipeline.format.rig import Rig
-from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 
 from rover_pipeline.engine.apart import DiedError, run_apart
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.merge import imported_trace, lend
+from rover_pipeline.format.trace import imported_trace, lend
 
 
 def run_import(arguments: argparse.Namespace) -> int:

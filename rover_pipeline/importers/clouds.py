@@ -16,7 +16,7 @@ from imagecodecs import lzf_decode
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError, short
 from rover_pipeline.format.files import read_bounded
-from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config

@@ -19,10 +19,10 @@ from scipy.constants import speed_of_light
 from rover_pipeline.errors import ConfigError, FormatError, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.files import opened_file, regular_size, replace_file
-from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.mmwave_studio import Studio, of_json, of_log, of_script
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.numerics.jumps import EPOCH_S

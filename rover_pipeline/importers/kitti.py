@@ -27,10 +27,10 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import read_bounded, replace_json
-from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
 from rover_pipeline.importers.names import sensor_name
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config

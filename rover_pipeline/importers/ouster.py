@@ -17,10 +17,10 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_text
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import from_rig, in_rig, write_config
 from rover_pipeline.importers.tuning import TUNING

@@ -16,9 +16,9 @@ from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.jpeg import decode, frame_size, png_size
 from rover_pipeline.format.files import read_bounded, replace_file
-from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.names import named
 from rover_pipeline.importers.origin import write_config

@@ -19,7 +19,7 @@ from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
-from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers import velodyne_packets as wire
 from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.origin import write_config

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.provenance import require_fresh, run_command
 from rover_pipeline.format.sensor import TS, VALID
-from rover_pipeline.format.stale import require_fresh, run_command
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.reading.channel import Channel, Record, select
 from rover_pipeline.reading.sensor import Sensor

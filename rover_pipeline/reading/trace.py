@@ -26,9 +26,8 @@ from rover_pipeline.errors import (
 from rover_pipeline.format.attempt import remove_tree
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.sensor import VALID
-from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.format.trace import CONFIG, locate_traces, require_trace
 from rover_pipeline.format.trace import Trace as StoredTrace

@@ -26,8 +26,15 @@ from rover_pipeline.errors import (
 )
 from rover_pipeline.format.failures import FOLDER as FAILURES
 from rover_pipeline.format.files import is_stamp
-from rover_pipeline.format.provenance import PROVENANCE, files_of, fingerprint, read_provenance, versions
-from rover_pipeline.format.stale import changed_inputs, recorded_inputs
+from rover_pipeline.format.provenance import (
+    PROVENANCE,
+    changed_inputs,
+    files_of,
+    fingerprint,
+    read_provenance,
+    recorded_inputs,
+    versions,
+)
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import CONFIG, Trace, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way

@@ -17,7 +17,7 @@ from scipy.interpolate import BSpline
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.simulate.unkind import Unkind
+from rover_pipeline.simulate.faults import Unkind
 
 # Jets: a quantity with its first and second derivative in time, carried through sums, products and functions.
 #

@@ -14,9 +14,8 @@ from pydantic import Field, field_validator
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.options import Options
-from rover_pipeline.simulate.faults import FAULTS
+from rover_pipeline.simulate.faults import FAULTS, Unkind, put_on
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.unkind import Unkind, put_on
 
 #: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes. Layout.
 _SHORTEST_S, _LONGEST_S = 0.5, 86400.0
@@ -101,7 +100,7 @@ def choose(
             raise ConfigError(f"simulate: unknown lens {lens!r}; {did_you_mean(lens, lenses)}")
         preset = preset.model_copy(update={"lens": lens})
     damages = [fault for fault in faults if fault in FAULTS]
-    unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
+    unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind)
 
     def shifted(chirps: Chirps) -> Chirps:
         return chirps.model_copy(update={"frequency": chirps.frequency + unkind.carrier_shift})

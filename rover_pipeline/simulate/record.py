@@ -30,9 +30,8 @@ from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
-from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
+from rover_pipeline.simulate.rig import EPOCH, PACKETS_LOST_EVERY, Rig, Tick, build, is_lost
 from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, radar
-from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
 

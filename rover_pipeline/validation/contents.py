@@ -20,10 +20,16 @@ from rover_pipeline.engine.instances import entry_of
 from rover_pipeline.errors import short, unless_damaged
 from rover_pipeline.format.files import exists, is_plain, plain_names
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import PROVENANCE, omission, read_provenance
+from rover_pipeline.format.provenance import (
+    MAX_LISTED,
+    PROVENANCE,
+    changed_inputs,
+    omission,
+    read_provenance,
+    recorded_inputs,
+)
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.stale import MAX_LISTED, changed_inputs, recorded_inputs
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE

@@ -16,8 +16,14 @@ from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import STAMP, read_bounded
-from rover_pipeline.format.provenance import is_source, omission, read_provenance
-from rover_pipeline.format.stale import changed_inputs, recorded_inputs, run_command
+from rover_pipeline.format.provenance import (
+    changed_inputs,
+    is_source,
+    omission,
+    read_provenance,
+    recorded_inputs,
+    run_command,
+)
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python

@@ -21,9 +21,8 @@ from rover_pipeline.engine.step import EVERY, OPTIONAL, Step
 from rover_pipeline.errors import FormatError, RoverError, one_line
 from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, changed_inputs, files_of, read_provenance, recorded_inputs
 from rover_pipeline.format.sensor import TS, VALID
-from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 
 if TYPE_CHECKING:
     from rover_pipeline.workflow.flow import Flow

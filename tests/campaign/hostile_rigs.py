@@ -12,10 +12,9 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.motion import Beside, ClosedPath, Gait, Harmonic, Motion, Pace, rounded_rectangle
-from rover_pipeline.simulate.rig import Rig
+from rover_pipeline.simulate.rig import Clock, Rig, Tick
 from rover_pipeline.simulate.scene.props import car, person
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, standing_box
-from rover_pipeline.simulate.sensors.clocks import Clock, Tick
 from rover_pipeline.simulate.sensors.lidar import rays
 
 Alter = Callable[[Rig], Rig]

@@ -18,8 +18,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.format.provenance import PROVENANCE
-from rover_pipeline.format.stale import stale_results
+from rover_pipeline.format.provenance import PROVENANCE, stale_results
 from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.table import find_step

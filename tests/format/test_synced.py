@@ -10,7 +10,7 @@ import pytest
 
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.format.trace import imported_trace
 from tests.kit import small_trace
 
 

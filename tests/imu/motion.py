@@ -9,9 +9,8 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import State as Kinematics
 from rover_pipeline.simulate.presets import PRESETS
-from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.rig import Clock, build
 from rover_pipeline.simulate.sensors import imu
-from rover_pipeline.simulate.sensors.clocks import Clock
 
 
 class Ride(NamedTuple):

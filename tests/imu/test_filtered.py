@@ -20,7 +20,7 @@ from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
 from rover_pipeline.imu.saturation import at_limit, damaged
-from rover_pipeline.simulate.sensors.clocks import Clock
+from rover_pipeline.simulate.rig import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
 

@@ -23,10 +23,9 @@ from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
 from rover_pipeline.occupancy.steps import inspect_cells
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.rig import MOUNTS, build
+from rover_pipeline.simulate.rig import EPOCH, MOUNTS, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
 from rover_pipeline.simulate.scene.raycast import RAYS, points_of_a_tile
-from rover_pipeline.simulate.sensors.clocks import EPOCH
 from rover_pipeline.simulate.sensors.lidar import Echoes, Rays, cast_rays, column_times
 from rover_pipeline.table import find_step
 

@@ -22,8 +22,7 @@ from rover_pipeline.kinematics.options import MountOptions, RigOptions
 from rover_pipeline.poses.options import PosesOptions
 from rover_pipeline.poses.steps import poses
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.sensors.clocks import EPOCH
+from rover_pipeline.simulate.rig import EPOCH, build
 from rover_pipeline.table import find_step
 
 

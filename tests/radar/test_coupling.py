@@ -13,9 +13,9 @@ from rover_pipeline.radar.frames import find_coupling, make_transform
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
+from rover_pipeline.simulate.faults import Unkind
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.radar import NOISE, RadarErrors
-from rover_pipeline.simulate.unkind import Unkind
 from tests.radar.scenes import Target, chirps, texts, words
 
 

@@ -16,9 +16,9 @@ from ouster import sdk
 from ouster.sdk import core
 
 from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.faults import Unkind, put_on
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors import lidar
-from rover_pipeline.simulate.unkind import Unkind, put_on
 
 COLUMNS = 1024
 

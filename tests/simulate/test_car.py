@@ -18,8 +18,7 @@ from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import PRESETS, choose
 from rover_pipeline.simulate.record import simulate
-from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.sensors.clocks import EPOCH
+from rover_pipeline.simulate.rig import EPOCH, build
 from rover_pipeline.validation.accuracy import east_north_up
 from tests.radar.scenes import texts
 from tests.simulate.test_lidar import sdk_points

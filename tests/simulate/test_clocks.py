@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.sensors.clocks import EPOCH, Clock, is_lost
+from rover_pipeline.simulate.rig import EPOCH, Clock, is_lost
 
 CLOCK = Clock(start=0.3, period=0.1, delay=0.002, jitter=0.001, lost_every=20)
 

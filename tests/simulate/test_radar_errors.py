@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rover_pipeline.simulate.faults import Unkind
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import DESIGN_GHZ, Chirps
 from rover_pipeline.simulate.sensors.radar import RadarErrors, with_ghosts
-from rover_pipeline.simulate.unkind import Unkind
 from tests.simulate.test_radar import chirps, echo
 
 LEVEL = np.broadcast_to(np.eye(3), (4, 3, 3))

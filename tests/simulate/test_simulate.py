@@ -18,9 +18,8 @@ from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import Truth, simulate
-from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
+from rover_pipeline.simulate.rig import EPOCH, MOUNTS, PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import imu, lidar
-from rover_pipeline.simulate.sensors.clocks import EPOCH
 
 SENSORS = ["camera", "imu", "lidar", "radar"]
 TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_objects", "_truth_radar"]

@@ -16,6 +16,8 @@ import simplejpeg
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels.base import Channel
+from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
+from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 #: Factors by which the decoder can reduce width and height of a picture. Layout.
@@ -168,3 +170,33 @@ class PictureChannel(Channel):
 
     def _picture(self, data: bytes) -> np.ndarray:
         return decode(data, self._stored_shape or self.spec.shape, self._factor, self.spec.shape[2])
+
+
+class JpgChannel(PictureChannel, BlobChannel):
+    """A folder of pictures."""
+
+    suffix = "jpg"
+
+    def _open(self) -> int:
+        check_spec(self.path, self.spec)
+        return super()._open()
+
+    def jpeg(self, frame: int) -> bytes:
+        return self._stored(self.file(frame))
+
+    def stored_bytes(self, frame: int) -> int:
+        return regular_size(self.file(frame))
+
+    def _decode(self, path: Path) -> np.ndarray:
+        return self._picture(self._stored(path))
+
+
+class JpgWriter(BlobWriter):
+    """Appends pictures to such a folder."""
+
+    suffix = "jpg"
+    encode = staticmethod(encode)
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        check_spec(path, spec)
+        super().__init__(path, spec)

@@ -15,8 +15,8 @@ import numpy as np
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.files import replace_json
-from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import ahead
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording

@@ -10,7 +10,7 @@ from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.simulate.unkind import Unkind
+from rover_pipeline.simulate.faults import Unkind
 
 
 class Reading(NamedTuple):

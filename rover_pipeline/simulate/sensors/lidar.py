@@ -15,6 +15,7 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.simulate.faults import Unkind
 from rover_pipeline.simulate.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
 from rover_pipeline.simulate.scene.raycast import (
@@ -31,7 +32,6 @@ from rover_pipeline.simulate.scene.raycast import (
     pyramid,
 )
 from rover_pipeline.simulate.scene.world import Light, Solids, World
-from rover_pipeline.simulate.unkind import Unkind
 
 # Errors of a real spinning lidar that its data sheet and its returns show: noise, bias, mixed pixels, weak returns.
 

@@ -16,10 +16,10 @@ from scipy.constants import speed_of_light
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.linear import matmul, solve
+from rover_pipeline.simulate.faults import Unkind
 from rover_pipeline.simulate.scene.materials import f4
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths
-from rover_pipeline.simulate.unkind import Unkind
 
 #: ADC counts of an echo of 1 m² at 1 m, and standard deviation of the thermal noise in each of I and Q. Layout.
 GAIN, NOISE = 9000.0, 20.0
