@@ -140,7 +140,7 @@ def build_parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="what is in a trace")
     info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
     info.add_argument("--json", action="store_true", help="for programs")
-    info.set_defaults(run=_info)
+    info.set_defaults(run=lambda given: load("rover_pipeline.export.look:print_info")(given.traces, given.json))
 
     check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
     check.add_argument("traces", nargs="+", type=existing, metavar="TRACE", help="traces, folders of them, or datasets")
@@ -314,10 +314,6 @@ def _calibrate_rig(arguments: argparse.Namespace) -> int:
     for line in load("rover_pipeline.export.rig:calibrate_rig")(arguments.traces, arguments.out, cores=arguments.cores):
         print(line)
     return 0
-
-
-def _info(arguments: argparse.Namespace) -> int:
-    return int(load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json))
 
 
 def _check(arguments: argparse.Namespace) -> int:

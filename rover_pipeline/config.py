@@ -148,14 +148,8 @@ class Config(Options):
         return list(dict.fromkeys(name for item in items for name in item.replace(",", " ").split()))
 
     def section(self, name: str, around: bool = False) -> dict[str, Any]:
-        """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "".
-
-        Args:
-            around: True = include the options of the enclosing sections. `radar.range_doppler` then has `radar.board`.
-
-        Raises:
-            ConfigError: there is no such section.
-        """
+        """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "". With those
+        `around` it `radar.range_doppler` has `radar.board` too. Raises ConfigError where there is no such section."""
         if not name:
             return {}
         values, outer = self._find(name)

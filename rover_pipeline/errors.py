@@ -42,11 +42,7 @@ class FormatError(RoverError):
 
 
 class SampleError(FormatError):
-    """One sample of a channel cannot be decoded. The others may be intact.
-
-    Attributes:
-        sample: index of the sample in its channel.
-    """
+    """One sample of a channel cannot be decoded: `sample` is its number. The others may be intact."""
 
     def __init__(self, message: str, sample: int) -> None:
         super().__init__(message)

@@ -107,14 +107,8 @@ def optional(module: str, purpose: str, extra: str) -> Any:
 
 
 def load_marked(name: str, mark: str) -> Any:
-    """What the attribute `mark` of a user's function holds.
-
-    Args:
-        name: dotted name of the function, `package.module:function`.
-
-    Raises:
-        ConfigError: there is no such module, or no function with that mark in it.
-    """
+    """What the attribute `mark` of a user's function holds, by the dotted name of the function,
+    `package.module:function`. Raises ConfigError where there is no such module, or no function with that mark in it."""
     module_name, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute or "none")):
         raise ConfigError(f"step {short(name)}: must be MODULE:FUNCTION, or the name of a virtual sensor")

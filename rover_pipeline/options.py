@@ -17,14 +17,8 @@ class Options(BaseModel):
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], section: str = "") -> Self:
-        """Validate plain values.
-
-        Args:
-            section: dotted name that stands before a key in messages.
-
-        Raises:
-            ConfigError: a key is unknown, or a value is wrong. The message names the key.
-        """
+        """Validate plain values; `section` stands before a key in messages. Raises ConfigError, which names the key,
+        where one is unknown, or a value is wrong."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -79,11 +79,8 @@ def asked_outputs(items: Iterable[str], known: Collection[str], more: Iterable[s
 
 
 def find_step(name: str) -> Step:
-    """A step by the name of its virtual sensor, `_radar_points`, or by the dotted name of a user's function.
-
-    Raises:
-        ConfigError: there is no such step.
-    """
+    """A step by the name of its virtual sensor, `_radar_points`, or by the dotted name of a user's function. Raises
+    ConfigError where there is none."""
     if name in TABLE:
         return TABLE[name]
     if name.startswith("_"):

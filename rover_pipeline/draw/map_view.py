@@ -151,25 +151,17 @@ def _downsample(mask: np.ndarray, factor: int) -> np.ndarray:
 
 
 class View3d(NamedTuple):
-    """What the script of the view draws, in the world frame of `_odom`, m.
+    """What the script of the view draws, in the world frame of `_odom`, m."""
 
-    Attributes:
-        points, path: base64 of u2 (N, 3), little endian; a coordinate is `low + step * number`.
-        low: corner of the box around all of them; step: of a whole number, m.
-        centre, radius: of the sphere that most points are in.
-        ceiling: height above which points hide what is below; infinity is written as None where there are none.
-        shown, whole: points in the page and in the map.
-    """
-
-    points: str
-    path: str
-    low: tuple[float, float, float]
-    step: float
-    centre: tuple[float, float, float]
+    points: str  #: base64 of u2 (N, 3), little endian; a coordinate is `low + step * number`.
+    path: str  #: the same.
+    low: tuple[float, float, float]  #: corner of the box around all of them.
+    step: float  #: of a whole number, m.
+    centre: tuple[float, float, float]  #: of the sphere that most points are in.
     radius: float
-    ceiling: float | None
-    shown: int
-    whole: int
+    ceiling: float | None  #: height above which points hide what is below; None = there are none.
+    shown: int  #: points in the page.
+    whole: int  #: points in the map.
 
 
 def view_3d(stored: np.ndarray, path: np.ndarray) -> View3d | None:

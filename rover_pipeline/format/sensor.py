@@ -27,12 +27,8 @@ _TRUNCATE = (
 
 
 class Sensor:
-    """A sensor on disk, opened for reading.
-
-    Attributes:
-        path: its directory.
-        specs: channel name -> description, from `meta.json`.
-    """
+    """A sensor on disk, in the directory `path`, opened for reading. `specs`: channel name -> description, from
+    `meta.json`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

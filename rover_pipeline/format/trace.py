@@ -216,10 +216,7 @@ def link_trace(source: Path, target: Path) -> None:
     """Make `target` a trace with symbolic links to the raw sensors of `source`, so that results can go beside them.
 
     Every entry of `source` is linked, except the results of this program, which are made again in `target`. A second
-    run, even at the same time, changes nothing.
-
-    Raises:
-        InTheWayError: there is something else at the path of a link.
+    run, even at the same time, changes nothing. Raises InTheWayError where something else is at the path of a link.
     """
     make_folders(target)
     for path in source.absolute().iterdir():
@@ -271,10 +268,8 @@ def imported_trace(path: Path) -> Iterator[Path]:
     """A directory to build a trace in. It becomes `path`, or its sensors go to the trace that is there already.
 
     A sensor is moved by one rename, so that it is there whole or not at all, and `config.yaml` last. After a kill in
-    between, the same import finishes: a sensor with the bytes that it is about to have stays.
-
-    Raises:
-        InTheWayError: `path` holds anything else than a trace, or the trace has one of the sensors already.
+    between, the same import finishes: a sensor with the bytes that it is about to have stays. Raises InTheWayError
+    where `path` holds anything else than a trace, or the trace has one of the sensors already.
     """
     path = path.absolute()
     if lent := _lent.get(path):

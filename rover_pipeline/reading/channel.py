@@ -278,10 +278,6 @@ class Channel:
         """Give up the memory map; it is made again when it is needed. Arrays that were handed out stay."""
         self._map = None
 
-    @property
-    def _path(self) -> str:
-        return f"{self.sensor.name}/{self.name}"
-
     def _block(self, selection: Selection) -> tuple[np.ndarray, Any]:
         """An array that holds the selected samples, and their index in it."""
         samples = selection.samples
@@ -336,7 +332,8 @@ class Channel:
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in zip(self.axes, self.shape, strict=True))
-        return f"<Channel {self._path}: {self.spec.type} [{axes}]{' ' + self.unit if self.unit else ''}>"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"<Channel {self.sensor.name}/{self.name}: {self.spec.type} [{axes}]{unit}>"
 
 
 _TWO_SIDES = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"

@@ -217,9 +217,12 @@ def _indices(trace: Trace, sync: Sensor, sensor: Sensor) -> tuple[np.ndarray, np
             source = name
             break
     if source is None:
+        options = (sync.provenance or {}).get("options", {})
+        tolerance = options.get("tolerance") if isinstance(options, dict) else None
+        tolerance = tolerance if isinstance(tolerance, (int, float)) else MatchOptions().tolerance
         found = nearest_samples(sensor.ts, sync.ts)
         away = sensor.ts[found] - sync.ts
-        near = np.abs(away) <= _tolerance(sync)
+        near = np.abs(away) <= tolerance
         return np.where(near, found, -1), np.where(near, away, np.nan)
     index = np.array(sync[source][:], "i8")
     if len(index) and index.max() >= len(trace[source]):
@@ -229,9 +232,3 @@ def _indices(trace: Trace, sync: Sensor, sensor: Sensor) -> tuple[np.ndarray, np
         )
     index[index >= len(sensor)] = -1  # a result of the part of a recording that was whole
     return index, np.where(index >= 0, np.asarray(sync[f"{source}{_DT}"], "f8"), np.nan)
-
-
-def _tolerance(sync: Sensor) -> float:
-    options = (sync.provenance or {}).get("options", {})
-    tolerance = options.get("tolerance") if isinstance(options, dict) else None
-    return float(tolerance) if isinstance(tolerance, (int, float)) else MatchOptions().tolerance

@@ -321,12 +321,11 @@ class Traces(Sequence[Trace]):
             UnknownNameError: a recording lacks a sensor, or there is no such split.
             ConfigError: `splits` is not what `SplitOptions` takes.
         """
-        options = splits if isinstance(splits, SplitOptions) else SplitOptions.parse(splits or {}, "splits")
         if split is None and splits is not None:
             raise ConfigError(f"splits: name the split that is wanted, such as split={SPLITS[0]!r}")
         if split is not None and split not in SPLITS:
             raise UnknownNameError(f"split: there is no {split!r}; {did_you_mean(split, SPLITS)}")
-        chosen = self.splits(options, skip_missing=skip_missing) if split is not None else {}
+        chosen = self.splits(splits, skip_missing=skip_missing) if split is not None else {}
         parts, missing = [], {}
         for trace in self:
             try:

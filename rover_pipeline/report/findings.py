@@ -35,39 +35,27 @@ _UNTRUSTED = "sweeps are not to be trusted"
 
 
 class Evidence(NamedTuple):
-    """Everything that the verdict is based on.
+    """Everything that the verdict is based on."""
 
-    Attributes:
-        trace: name of the recording's folder, for commands.
-        checked: lines of `check`; repaired: those of them about damage that the reader can repair.
-        missing: outputs that were asked for and are not there -> the sensors that they are made from.
-        explained: result -> its samples that follow from others: those that the raw sensor or, of poses, the odometry
-            marks as not valid, and those of poses before the first and after the last valid one of the odometry.
-        failed: outputs that were asked for and not made -> why.
-        remarks: what a look at a few samples of the raw sensors found.
-        reference: whether a path came with the recording.
-        radar, lidar: names of the main ones.
-        one_chirp: whether a frame of the radar is a single chirp, which measures no velocity.
-        mounts: sensors whose mount is not what `rig` says, and by how much.
-    """
-
-    trace: str
+    trace: str  #: name of the recording's folder, for commands.
     raw: Sequence[SensorSummary]
     virtual: Sequence[SensorSummary]
-    checked: Sequence[str]
-    repaired: Collection[str]
-    missing: Mapping[str, Collection[str]]
+    checked: Sequence[str]  #: lines of `check`.
+    repaired: Collection[str]  #: those of them about damage that the reader can repair.
+    missing: Mapping[str, Collection[str]]  #: outputs that were asked for and are not there -> what they are made from.
+    #: result -> its samples that follow from others: those that the raw sensor or, of poses, the odometry marks as not
+    #: valid, and those of poses before the first and after the last valid one of the odometry.
     explained: Mapping[str, tuple[int, int]]
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
-    failed: Mapping[str, str] = MappingProxyType({})
-    remarks: Sequence[Remark] = ()
-    reference: bool = False
-    radar: str = "radar"
+    failed: Mapping[str, str] = MappingProxyType({})  #: outputs that were asked for and not made -> why.
+    remarks: Sequence[Remark] = ()  #: what a look at a few samples of the raw sensors found.
+    reference: bool = False  #: whether a path came with the recording.
+    radar: str = "radar"  #: name of the main one, as is the lidar's.
     lidar: str = "lidar"
-    one_chirp: bool = False
-    mounts: Sequence[tuple[str, str]] = ()
+    one_chirp: bool = False  #: whether a frame of the radar is a single chirp, which measures no velocity.
+    mounts: Sequence[tuple[str, str]] = ()  #: sensors whose mount is not what `rig` says, and by how much.
 
     @property
     def empty(self) -> set[str]:

@@ -27,12 +27,8 @@ from rover_pipeline.options import Options
 
 
 def _error(usual: float, description: str, *, every: bool = False, **limits: Any) -> Any:
-    """A field of `Unkind`; False and 0 = without the error.
-
-    Args:
-        usual: the value where it is put on without one.
-        every: whether every rig has it.
-    """
+    """A field of `Unkind`; False and 0 = without the error. `usual`: the value where it is put on without one; `every`:
+    whether every rig has it."""
     return Field(type(usual)(0), description=description, json_schema_extra={"usual": usual, "every": every}, **limits)
 
 
@@ -101,11 +97,8 @@ NAMES = [ALL_TYPICAL, *(name.replace("_", "-") for name in DEFAULTS)]
 
 
 def put_on(faults: Sequence[str], base: Unkind) -> Unkind:
-    """`base` with faults, each NAME or NAME=VALUE. A later one wins over an earlier one.
-
-    Raises:
-        ConfigError: a name is unknown, or a value is none for it.
-    """
+    """`base` with faults, each NAME or NAME=VALUE. A later one wins over an earlier one. Raises ConfigError where a
+    name is unknown, or a value is none for it."""
     values: dict[str, object] = {}
     for fault in faults:
         name, equals, value = fault.partition("=")

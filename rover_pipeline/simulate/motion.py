@@ -95,9 +95,8 @@ def rotation(cos: Jet, sin: Jet, axis: int) -> Jet:
 class ClosedPath:
     """A smooth closed curve: a periodic quintic spline through waypoints, (N, 2) or with a height (N, 3), metres.
 
-    Attributes:
-        length: the period of the parameter, metres. The parameter is the length of the polygon through the waypoints,
-            so that one unit of it is about one metre of the curve. The package calls it the arc length.
+    Its parameter, of the period `length`, metres, is the length of the polygon through the waypoints, so that one unit
+    of it is about one metre of the curve. The package calls it the arc length.
     """
 
     def __init__(self, waypoints: ArrayLike) -> None:
@@ -204,16 +203,11 @@ class Harmonic(NamedTuple):
 
 @dataclass(frozen=True)
 class Gait:
-    """What a carrier adds to the path, each a sum of harmonics.
+    """What a carrier adds to the path, each a sum of harmonics."""
 
-    Attributes:
-        lateral, vertical: offsets to the left and up.
-        roll, pitch, yaw: rotations about front, left, up.
-    """
-
-    lateral: tuple[Harmonic, ...] = ()
+    lateral: tuple[Harmonic, ...] = ()  #: to the left, as `vertical` is up.
     vertical: tuple[Harmonic, ...] = ()
-    roll: tuple[Harmonic, ...] = ()
+    roll: tuple[Harmonic, ...] = ()  #: about the front, as `pitch` is about the left, and `yaw` about up.
     pitch: tuple[Harmonic, ...] = ()
     yaw: tuple[Harmonic, ...] = ()
 

@@ -82,14 +82,9 @@ PRESETS = {name: Preset.model_validate(values) for name, values in _DATA["preset
 def choose(
     preset: str | Preset, duration: float | None, seed: int, faults: Sequence[str], lens: str | None
 ) -> tuple[Preset, float, list[str]]:
-    """A preset with a lens and faults of its world, the seconds, and the faults that damage the finished recording.
-
-    Args:
-        preset, duration, seed, faults, lens: as `simulate` takes them.
-
-    Raises:
-        ConfigError: a name is unknown, or a number is none that can be simulated.
-    """
+    """A preset with a lens and faults of its world, the seconds, and the faults that damage the finished recording,
+    from what `simulate` takes. Raises ConfigError where a name is unknown, or a number is none that can be
+    simulated."""
     if isinstance(preset, str):
         if preset not in PRESETS:
             raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")

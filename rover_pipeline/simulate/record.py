@@ -42,11 +42,7 @@ from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
 
 
 class Truth:
-    """The ground truth of one sensor of a rig, in the world frame.
-
-    Attributes:
-        bodies: number of moving bodies that the truth of this sensor gives.
-    """
+    """The ground truth of one sensor of a rig, in the world frame; of so many moving bodies, too."""
 
     def __init__(self, rig: Rig, sensor: str) -> None:
         self._rig, self._sensor, self._motion = rig, sensor, rig.mounted(sensor)
@@ -73,10 +69,7 @@ class Truth:
 
     def objects(self, tick: Tick, returns: np.ndarray) -> dict[str, np.ndarray | float]:
         """The boxes of all moving bodies at one sample, in the channels of `_objects` as far as these are known.
-
-        Args:
-            returns: i8 (body,), returns of the sweep from each body.
-        """
+        `returns`: of the sweep from each body, i8 (body,)."""
         bodies = self._rig.world.bodies
         boxes = [body.box() for body in bodies]
         at = [body.at(tick.time) for body in bodies]

@@ -99,11 +99,8 @@ def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def positions_at(ts: np.ndarray, pos: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Positions at instants between others, f8 (N, 3), m: cubic polynomials with slopes from the neighbours.
-
-    Args:
-        ts: f8 (M,), s, increasing; pos: f8 (M, 3), m; times: f8 (N,), s, each of which `covered` by `ts`.
-    """
+    """Positions at instants between others, f8 (N, 3), m: cubic polynomials with slopes from the neighbours. `ts`: f8
+    (M,), s, increasing; `pos`: f8 (M, 3), m; `times`: f8 (N,), s, each of which `covered` by `ts`."""
     ts, first = np.unique(ts, return_index=True)  # a damaged recording can have a time twice
     pos = pos[first]
     if len(ts) < 2:

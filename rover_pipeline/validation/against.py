@@ -68,24 +68,16 @@ class Against(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Poses to compare with.
+    """Poses to compare with."""
 
-    Attributes:
-        name: for messages.
-        body: what the poses are of: a sensor of the rig, or the name of another body.
-        stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
-        poses: f8, valid ones only.
-        cov: f8 (N, 6, 6), as that of `_odom`, or of `gnss` (N, 3, 3), east-north-up; None = it states none.
-        places: whether the rotations are not known.
-    """
-
-    name: str
-    body: str
-    stamps: np.ndarray
-    ts: np.ndarray
-    poses: Poses
+    name: str  #: for messages.
+    body: str  #: what the poses are of: a sensor of the rig, or the name of another body.
+    stamps: np.ndarray  #: times as they are recorded, f8 (N,), s.
+    ts: np.ndarray  #: instants of the poses, f8 (N,), s: true ones in a simulation.
+    poses: Poses  #: f8, valid ones only.
+    #: f8 (N, 6, 6), as that of `_odom`, or of `gnss` (N, 3, 3), east-north-up; None = it states none.
     cov: np.ndarray | None = None
-    places: bool = False
+    places: bool = False  #: whether the rotations are not known.
 
 
 def trajectories(trace: Path) -> dict[str, str]:

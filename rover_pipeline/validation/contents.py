@@ -67,10 +67,7 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
 
 def first_bad_samples(sensor: Sensor, channels: Collection[str], check: Check, place: str = "") -> Iterator[str]:
     """For each rule that samples break, the first such sample. Samples are read in blocks, for bounded memory.
-
-    Args:
-        channels: those that the check reads; place: the channel that is to blame, where it is one.
-    """
+    `channels`: those that the check reads; `place`: the channel that is to blame, where it is one."""
     reported: set[str] = set()
     with unless_damaged():  # the check of the channel itself reports it
         count = min(len(sensor.channel(name)) for name in channels)

@@ -29,21 +29,15 @@ Imu = tuple[np.ndarray, np.ndarray]
 
 
 class Contradiction(NamedTuple):
-    """From `begin` to `end`, s, motions differ by more than 5 cm and than both deviations.
-
-    Attributes:
-        ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by noise.
-        witness: who decides; empty = it is open which of the two is wrong.
-        wrong: whether the trajectory is wrong and sure: by a witness, or by an exact reference that none calls wrong.
-    """
+    """From `begin` to `end`, s, motions differ by more than 5 cm and than both deviations."""
 
     begin: float
     end: float
-    ours: float
+    ours: float  #: length of the motion that differs most, m.
     theirs: float
-    excess: float
-    witness: str
-    wrong: bool
+    excess: float  #: its error over the largest one by noise.
+    witness: str  #: who decides; empty = it is open which of the two is wrong.
+    wrong: bool  #: whether the trajectory is wrong and sure: by a witness, or an exact reference that none calls wrong.
 
 
 def contradictions(
@@ -106,11 +100,8 @@ def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
 
 
 def _unexplained_changes(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> list[np.ndarray]:
-    """Changes of motions from half a second to the next, less what the IMU measures and what gravity always leaves.
-
-    Returns:
-        When they begin and end, f8 (M,), s, and their squares, f8 (M,), m2, by the trajectory and by the reference.
-    """
+    """Changes of motions from half a second to the next, less what the IMU measures and what gravity always leaves:
+    when they begin and end, f8 (M,), s, and their squares, f8 (M,), m2, by the trajectory and by the reference."""
     first, last = accuracy.pairs_apart(ts, _HALF_S)
     _, after, before = np.intersect1d(first, last, return_indices=True)
     times, force = imu or (ts, np.zeros((len(ts), 3)))
@@ -136,10 +127,8 @@ def _ask_witness(
     """Who decides between two instants, and whether it contradicts the trajectory.
 
     The largest change of the one that is wrong is larger than by noise beside that of the other one: by the F
-    distribution where its deviation is not known, else by the chi-square distribution.
-
-    Args:
-        noise: variance of the difference of motions, m2, if both deviations are known; felt: whether there is an IMU.
+    distribution where its deviation is not known, else by the chi-square distribution. `noise`: variance of the
+    difference of motions, m2, if both deviations are known; `felt`: whether there is an IMU.
     """
     touched = (changes[0] < end) & (changes[1] > begin)
     if not touched.any():

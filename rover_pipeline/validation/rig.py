@@ -48,12 +48,8 @@ def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
 
 
 def sensor_mount(trace: Path, sensor: str, made: str = "") -> Mount:
-    """Pose of a radar, camera or IMU in the lidar frame: by the rig that its `_pose` was made with, else the
-    recording's own.
-
-    Args:
-        made: the result whose rig it is; unless given, the `_pose` of the sensor.
-    """
+    """Pose of a radar, camera or IMU in the lidar frame: by the rig that the result `made`, unless given its `_pose`,
+    was made with, else the recording's own."""
     options = RigOptions.parse(section(made_with(trace, made or f"_{sensor}_pose"), "rig"), "rig")
     return find_mount(Rig(trace).types.get(sensor, sensor), options, config_of(trace, sensor))
 

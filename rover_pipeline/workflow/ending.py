@@ -65,11 +65,8 @@ class FailedJob(NamedTuple):
 
 
 class JobWatch(logging.Filter):
-    """Listens to Snakemake's log. Drops nothing of it.
-
-    Attributes:
-        failed: jobs that failed, by Snakemake's number of them; without those that a retry made after all.
-    """
+    """Listens to Snakemake's log, of which it drops nothing. `failed`: jobs that failed, by Snakemake's number of them;
+    without those that a retry made after all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,9 +199,7 @@ def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None
     """Forget why outputs were not made that are there and up to date: an option that failed was taken back.
 
     Snakemake calls no hook where it finds nothing to do. So this is done when a run begins, and when it ends.
-
-    Args:
-        pending: directory of results -> names of the outputs that have to be made there.
+    `pending`: directory of results -> names of the outputs that have to be made there.
     """
     for trace, names in flow.wanted.items():
         made = {f"_{name}" for name in names if name not in pending.get(trace, ())}
@@ -228,11 +223,8 @@ def _why_omitted(trace: Path, output: str) -> str:
 
 
 def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
-    """The outputs that were not made. A job that was killed reported nothing: what is known of it is kept.
-
-    Args:
-        markers: file of each job that makes all of a recording, not empty where it failed -> directory of its results.
-    """
+    """The outputs that were not made. A job that was killed reported nothing: what is known of it is kept. `markers`:
+    file of each job that makes all of a recording, not empty where it failed -> directory of its results."""
     reported = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
     rows = [Row(str(trace), each.output, each.reason) for trace, each in reported]
     known = {(row.recording, row.output) for row in rows} | {(row.recording, WHOLE) for row in rows}

@@ -29,11 +29,8 @@ from rover_pipeline.workflow.rule_inputs import sensor_files, withdraw
 
 
 class Exports:
-    """The datasets of one run of the workflow.
-
-    Attributes:
-        names: our formats, in the order of the table, and others that are wanted; each has a rule.
-    """
+    """The datasets of one run of the workflow. `names`: our formats, in the order of the table, and others that are
+    wanted; each has a rule."""
 
     def __init__(self, flow: Flow, folder: Path | None = None) -> None:
         self.flow = flow

@@ -127,11 +127,8 @@ class Flow(Worlds):
 
     @functools.cached_property
     def _renamed(self) -> dict[str, list[str]]:
-        """Type -> the sensors of all recordings that are of the type and called otherwise.
-
-        Raises:
-            ConfigError: a name stands for several types, and the names of results would too.
-        """
+        """Type -> the sensors of all recordings that are of the type and called otherwise. Raises ConfigError where a
+        name stands for several types, and the names of results would too."""
         found: dict[str, tuple[str, Path]] = {}
         for results in self.traces:
             rig = self.rig(results)
@@ -269,10 +266,7 @@ class Flow(Worlds):
 
     def _names_of(self, asked: Mapping[str, bool], results: Path) -> dict[str, bool]:
         """Names of outputs as a recording has them: one that a type gives its name is that of each sensor of the type.
-
-        Raises:
-            ConfigError: one that is asked for is of a sensor of other recordings.
-        """
+        Raises ConfigError where one that is asked for is of a sensor of other recordings."""
         found: dict[str, bool] = {}
         for name, by_name in asked.items():
             step = self.steps[f"_{name}"]

@@ -70,13 +70,8 @@ def trace_of(capture: Path, folder: Path | None) -> Path:
 
 
 def with_imports(paths: Sequence[str], kinds: Mapping[str, str], root: Path | None, *, dry_run: bool) -> list[str]:
-    """Paths with the recordings of captures in the places of these.
-
-    Args:
-        kinds: path of a capture -> the import that takes it.
-        root: folder that the imports go to; None = beside the captures.
-        dry_run: only say what would be imported.
-    """
+    """Paths with the recordings of captures in the places of these, which go to the folder `root`, or beside the
+    captures. `kinds`: path of a capture -> the import that takes it. A dry run only says what would be imported."""
     found = []
     for path in paths:
         if path not in kinds:
@@ -91,12 +86,9 @@ def with_imports(paths: Sequence[str], kinds: Mapping[str, str], root: Path | No
 
 
 def imported(capture: Path, kind: str, trace: Path) -> Path:
-    """The recording of a capture, which is imported unless it is there already.
-
-    Raises:
-        InTheWayError: there is something else, or what was imported from another capture.
-        RoverError: nothing can be written there, or the capture cannot be imported.
-    """
+    """The recording of a capture, which is imported unless it is there already. Raises InTheWayError where there is
+    something else, or what was imported from another capture, and RoverError where nothing can be written there, or the
+    capture cannot be imported."""
     if has_files(trace):
         if not _is_from(trace, capture):
             raise InTheWayError(f"{trace}: was not imported from {capture} as it is now; move it away")
@@ -218,13 +210,11 @@ def run_workflow(
 
 
 def working_folder(given: Sequence[str], output_root: str | None) -> Path:
-    """The folder in which Snakemake keeps its notes, `.snakemake/`, and the logs of the jobs, `logs/`.
+    """The folder in which Snakemake keeps its notes, `.snakemake/`, and the logs of the jobs, `logs/`, where absolute
+    paths of recordings, of folders of them, or patterns are given.
 
     It is in the user's cache, one for each folder of results, and never beside recordings: whoever made these could
     have put a `.snakemake` with code there. Without a cache that can be written it is a new temporary folder.
-
-    Args:
-        given: absolute paths of recordings, of folders of them, or patterns.
     """
     patterns = {path for path in given if glob.has_magic(path) and not os.path.exists(path)}
     folders = [os.path.dirname(re.split(r"[*?\[]", path)[0]) if path in patterns else path for path in given]

@@ -26,12 +26,8 @@ _EMPTY = "has no samples of "
 
 
 class Needs:
-    """What outputs need of flow.
-
-    Attributes:
-        others: outputs whose rules read other files too, of which only Snakemake knows whether they have changed.
-        notes: what is said about recordings -> the recordings; see `report`.
-    """
+    """What outputs need of flow. `others`: outputs whose rules read other files too, of which only Snakemake knows
+    whether they have changed; `notes`: what is said about recordings -> the recordings; see `report`."""
 
     def __init__(self, flow: Flow, others: set[str], notes: dict[str, list[Path]]) -> None:
         self.flow, self.others, self.notes = flow, others, notes

@@ -47,18 +47,12 @@ _MARGIN = 1.4
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of some outputs. Costs are added up.
+    """The cost of some outputs. Costs are added up."""
 
-    Attributes:
-        seconds: of one processor.
-        read, written: bytes; what is read by several steps counts once.
-        steps: peak of a step's process, MB, and chunks that each of its threads holds, by step.
-    """
-
-    seconds: float = 0.0
-    read: int = 0
+    seconds: float = 0.0  #: of one processor.
+    read: int = 0  #: bytes; what is read by several steps counts once.
     written: int = 0
-    steps: tuple[tuple[int, int], ...] = ()
+    steps: tuple[tuple[int, int], ...] = ()  #: peak of a step's process, MB, and chunks that each of its threads holds.
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -128,11 +122,7 @@ _MAX_MB = 1000
 
 
 class Plans:
-    """The plans of a run.
-
-    Attributes:
-        folder: where its jobs read them.
-    """
+    """The plans of a run, which its jobs read in `folder`."""
 
     def __init__(self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool) -> None:
         """
@@ -227,13 +217,10 @@ class Plans:
         return 1 if step.run.first else -2 if names[0] in together[1:] else -1 if step.run.brief else 0
 
     def threads(self, wildcards: Any, cores: int | None) -> int:
-        """Threads of a job, so that others run beside it.
+        """Threads of a job, so that others run beside it. `cores`: of this machine; None = the job runs on another one.
 
         Two jobs with one thread each do more than one after the other with two: they wait at different moments. So jobs
         that begin together share the processors, where others are asked for that need not wait for this one.
-
-        Args:
-            cores: of this machine; None = the job runs on another one.
         """
         flow, name = self.flow, getattr(wildcards, "product", "")
         results = flow.results(wildcards.trace) if f"_{name}" in flow.steps else None

@@ -39,12 +39,8 @@ _MIN_MINUTES = 20
 
 
 class RecordingJobs:
-    """The jobs of a run that plans one for each recording.
-
-    Attributes:
-        pending: directory of results -> names of the outputs that have to be made there; only where there are some.
-        pattern: output of the rule, with the wildcard `trace`.
-    """
+    """The jobs of a run that plans one for each recording. `pending`: directory of results -> names of the outputs that
+    have to be made there, only where there are some; `pattern`: output of the rule, with the wildcard `trace`."""
 
     def __init__(self, flow: Flow, *, away: bool, begins: bool) -> None:
         """

@@ -194,11 +194,8 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
 
 
 def withdraw(stamp: Path) -> None:
-    """Remove a stamp, so that its result is made again. The result itself stays until then.
-
-    Raises:
-        RoverError: it cannot be removed.
-    """
+    """Remove a stamp, so that its result is made again. The result itself stays until then. Raises RoverError where the
+    stamp cannot be removed."""
     try:
         with contextlib.suppress(FileNotFoundError):
             stamp.unlink()

@@ -143,11 +143,8 @@ class Worlds:
         self._before: dict[Path, dict[str, Any]] = {}
 
     def recall(self, traces: dict[Path, Path], refused: list[str]) -> None:
-        """Take what recordings remember. One whose memory cannot be used goes from `traces` to `refused`.
-
-        Raises:
-            RoverError: it is the only recording.
-        """
+        """Take what recordings remember. One whose memory cannot be used goes from `traces` to `refused`; it is a
+        RoverError where it is the only one."""
         for results in list(traces):
             try:
                 known = {} if self.config.reset_config else kept(recalled(results), self.given)

@@ -66,12 +66,8 @@ class Channel(ABC):
         """Decode samples `start:stop`, at least one, into `out`."""
 
     def read(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Samples `start:stop`, (sample, *shape).
-
-        Raises:
-            SampleError: a sample cannot be decoded.
-            FormatError: the range is not on disk, or the file cannot be read.
-        """
+        """Samples `start:stop`, (sample, *shape). Raises SampleError where one cannot be decoded, and FormatError where
+        the range is not on disk, or the file cannot be read."""
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
             raise FormatError(f"{self.path}: samples {start} to {stop} were asked for, {len(self)} are there")

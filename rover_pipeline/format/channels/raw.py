@@ -44,10 +44,8 @@ class RawChannel(Channel):
         """All samples as a read-only memory map, (sample, *shape): the disk is read where the array is looked at.
 
         The map keeps one file descriptor open as long as an array of it exists. A file that becomes shorter afterwards
-        ends the process when its missing part is read.
-
-        Raises:
-            FormatError: the file has fewer samples than when it was opened, or cannot be mapped.
+        ends the process when its missing part is read. Raises FormatError where the file has fewer samples than when it
+        was opened, or cannot be mapped.
         """
         shape = (len(self), *self.spec.shape)
         if not len(self):

@@ -144,11 +144,8 @@ def compare_radar_speed(
     sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None, sigma: np.ndarray | None = None
 ) -> RadarSpeed | None:
     """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
-
-    Args:
-        pose: by its poses; measured: by its own Doppler measurements; sigma: f8 (frame,), m/s, standard deviations of
-            these: a share of a large speed, which no fixed limit fits.
-    """
+    `pose`: by its poses; `measured`: by its own Doppler measurements; `sigma`: standard deviations of these, f8
+    (frame,), m/s: a share of a large speed, which no fixed limit fits."""
     try:
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):

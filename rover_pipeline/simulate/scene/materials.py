@@ -119,12 +119,8 @@ def _noise_along(
     u: np.ndarray, v: np.ndarray, scale_u: float, scale_v: float, count: int, cell: np.ndarray, inside: np.ndarray,
     out: np.ndarray,
 ) -> None:  # fmt: skip
-    """Value noise of `count` points, in loops without branches: vector instructions.
-
-    Args:
-        cell, inside: i4 (2, N) and f4 (2, N), take the cells and the places in them.
-        out: f4 (N,), takes the noise.
-    """
+    """Value noise of `count` points for `out`, f4 (N,), in loops without branches: vector instructions. `cell` and
+    `inside`, i4 (2, N) and f4 (2, N), take the cells and the places in them."""
     for n in range(count):
         x, y = scale_u * u[n], scale_v * v[n]
         i, j = np.floor(x), np.floor(y)

@@ -222,12 +222,8 @@ def look_along(
     kind: int, i: int, depth: float, hx: float, hy: float, hz: float, texture: int, grain: float, count: int,
     points: Points,
 ) -> None:  # fmt: skip
-    """Find normals and textures at `count` points on a primitive. Their contrasts are in the place of the textures.
-
-    Args:
-        kind, i, depth, hx, hy, hz: of the primitive, as in `Solids`; all arrays of it as arguments would take longer.
-        texture, grain: of its material.
-    """
+    """Find normals and textures at `count` points on a primitive. Their contrasts are in the place of the textures. All
+    arrays of `Solids` as arguments would take longer than those of the primitive, and of its material."""
     exact, rough = points.exact, points.rough
     own_x, own_y, own_z, u, v = exact[0], exact[1], exact[2], exact[3], exact[4]
     nx, ny, nz = rough[0], rough[1], rough[2]

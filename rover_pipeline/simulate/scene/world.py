@@ -156,12 +156,8 @@ def lamplight(lamps: np.ndarray, ambient: float, infrared: float = 60.0) -> Ligh
 
 
 class World:
-    """All primitives and bodies at any time.
-
-    Attributes:
-        parts: all primitives, those of bodies last.
-        owner: i8 (P,), index of the body of each, -1 for what stands still.
-    """
+    """All primitives, `parts`, those of bodies last, and bodies at any time. `owner`: index of the body of each
+    primitive, i8 (P,), -1 for what stands still."""
 
     def __init__(
         self, still: list[Part], light: Light, bodies: tuple[Body, ...] = (), targets: tuple[Target, ...] = ()

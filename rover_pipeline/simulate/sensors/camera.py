@@ -215,12 +215,8 @@ def _render(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
     tiles: Tiles, focal: float, points: Points, size: tuple[int, int], planes: np.ndarray,
 ) -> None:  # fmt: skip
-    """Draw what a camera sees, tile by tile, from its pose, scene-from-camera.
-
-    Args:
-        focal: length of the lens, pixels; size: height and width of the picture.
-        planes: u1 (3, rows, columns) of all tiles, take red, green and blue.
-    """
+    """Draw what a camera sees, tile by tile, from its pose, scene-from-camera. `focal`: length of the lens, pixels;
+    `size`: height and width of the picture; `planes`: u1 (3, rows, columns) of all tiles, take red, green and blue."""
     height, width = size
     everything, origins, lags = np.arange(len(solids.kind)), eye.copy().reshape(1, 3), np.zeros(1)
     ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))

@@ -278,13 +278,10 @@ def with_ghosts(paths: Paths, height: np.ndarray, rot: np.ndarray, share: float)
 
 
 def bursts(chirps: Chirps, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Beat signals of another radar, c16 (chirp, tx, rx, sample), ADC counts.
+    """Beat signals of another radar in a share of the chirps, c16 (chirp, tx, rx, sample), ADC counts.
 
     The frequency between both ramps crosses the band of the receiver at a constant rate, so that a burst is a linear
     chirp through all of the band, from one direction for the whole frame.
-
-    Args:
-        share: of the chirps that have one.
     """
     loops, transmitters, _, samples = chirps.shape
     time = np.arange(samples) / samples
