@@ -70,25 +70,16 @@ def remove_tree(folder: Path) -> None:
 
 
 class Attempt:
-    """The scratch folder of one attempt to make the file or folder at `path`, and the lock on it.
-
-    Args:
-        wait: for another process that makes the same; False = that is an error.
-
-    Attributes:
-        folder: of this attempt alone.
-        waited: whether this process waited for another one, which may have made the same result.
-        alone: whether a lock keeps all others away. False on a file system without locks.
-    """
+    """The scratch folder of one attempt to make the file or folder at `path`, and the lock on it."""
 
     def __init__(self, path: Path, wait: bool = True) -> None:
         self.path = path
-        self.wait = wait
+        self.wait = wait  #: for another process that makes the same; False = that is an error.
         self.base = path.parent / PARTIAL
         self.lock = self.base / f"{path.name}{LOCK}"
-        self.folder = self.base / f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}"
-        self.waited = False
-        self.alone = True
+        self.folder = self.base / f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}"  #: of this attempt alone.
+        self.waited = False  #: whether this process waited for another one, which may have made the same result.
+        self.alone = True  #: whether a lock keeps all others away. False on a file system without locks.
         self._descriptor: int | None = None
 
     def begin(self, remove: Callable[[Path], None] = remove_tree) -> None:

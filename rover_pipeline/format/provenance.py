@@ -121,13 +121,9 @@ def changed_inputs(
     """References, `sensor/channel`, of the inputs that hold other bytes than a result was made from.
 
     An input that is not there any more has not changed: raw sensors may be archived after their results are made.
-
-    Args:
-        source: directory of the raw sensors, where it is another one than that of the results.
-        thorough: read also files that have the size and the time that they had, and not only those with another one.
-
-    Raises:
-        FormatError: the provenance is damaged, or a file cannot be read, so that nothing is known.
+    Raises FormatError where the provenance is damaged, or a file cannot be read, so that nothing is known. `source`:
+    directory of the raw sensors, where it is another one than that of the results; `thorough`: read also files that
+    have the size and the time that they had, and not only those with another one.
     """
     time = provenance.get("time")
     states = time.get("inputs") if isinstance(time, dict) else None

@@ -51,13 +51,9 @@ class Sensor:
     def length(self, *, truncate: bool = False, channels: tuple[str, ...] | None = None) -> int:
         """Number of samples that `ts` and the given channels (all of them unless given) have in common.
 
-        Args:
-            truncate: accept a partial last sample and channels of unequal length, as a power cut leaves them, and count
-                the whole samples that all channels have.
-            channels: names of channels besides `ts`.
-
-        Raises:
-            FormatError: the channels have different lengths and `truncate` is off, or there is no sample at all.
+        `truncate`: accept a partial last sample and channels of unequal length, as a power cut leaves them, and count
+        the whole samples that all channels have. Raises FormatError where there is no sample at all, and for different
+        lengths without `truncate`.
         """
         names = dict.fromkeys((TS, *(self.specs if channels is None else channels)))
         opened = {name: self.channel(name) for name in names}

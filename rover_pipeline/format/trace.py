@@ -153,11 +153,9 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
     """Recordings that the entries of `traces` stand for: directory of results -> directory of the recording.
 
     With an `output_root` a trace that is an entry itself keeps its name there, one that was found below a folder
-    keeps its path from that folder, and one that matches a glob its path from the part without wildcards.
-
-    Raises:
-        FormatError: an entry stands for no trace, two traces would have the same directory of results, or that would
-            be inside of a sensor.
+    keeps its path from that folder, and one that matches a glob its path from the part without wildcards. Raises
+    FormatError where an entry stands for no trace, two traces would have the same directory of results, or that would
+    be inside of a sensor.
     """
     located: dict[Path, Path] = {}
     for entry in entries:

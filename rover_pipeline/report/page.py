@@ -63,19 +63,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
 
 
 class Contents:
-    """What is read from a trace.
-
-    Attributes:
-        raw: all raw sensors; derived: all virtual sensors but a truth or a reference.
-        timed: the sensors with time stamps: raw ones, or else virtual ones, or else a reference.
-        span: first and last of these time stamps, s.
-        provenances: of the results, by folder.
-        track: of `_odom`, or else of the `reference`.
-        pose_speed: speed of the radar according to `pose_source`, the sensor with its poses.
-        radar_speed: speed of the radar according to its own Doppler measurements.
-        clocks: what the step of `_sync` measured.
-        radar, lidar: the main ones.
-    """
+    """What is read from a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -87,17 +75,16 @@ class Contents:
         given = {each.name for each in records if each.ground_truth or each.name == "_reference"}
         self.derived = [record for record in records if record.virtual and record.name not in given]
         timed = ([each for each in found if len(each.ts)] for found in (self.raw, self.derived, records))
+        #: the sensors with time stamps: raw ones, or else virtual ones, or else a reference.
         self.timed = next(filter(None, timed), [])
         first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
-        self.span = (min(first, default=0.0), max(last, default=0.0))
+        self.span = (min(first, default=0.0), max(last, default=0.0))  #: first and last of these time stamps, s.
         provenances = processing.read_provenances(trace.path, without=REPORT)
-        self.provenances = {name: each for name, each in provenances.items() if not is_source(each)}
+        self.provenances = {name: each for name, each in provenances.items() if not is_source(each)}  #: by folder.
         self.reference = motion.read_track(get("_reference"))
         self.track = motion.read_track(get("_odom")) or self.reference
-        self.pose_source = f"_{self.radar}_pose"
-        self.pose_speed = motion.read_speed(get(self.pose_source))
-        if self.pose_speed is None and self.track:
-            self.pose_speed, self.pose_source = self.track, self.track.source
+        #: speed of the radar by its poses, or else by the track, and by its own Doppler measurements.
+        self.pose_speed = motion.read_speed(get(f"_{self.radar}_pose")) or self.track
         self.radar_speed = motion.read_speed(get(f"_{self.radar}_velocity"))
         self.radar_speed_sigma = motion.read_speed_sigma(get(f"_{self.radar}_velocity"))
         self.clocks = section(self.provenances.get("_sync"), "measured")

@@ -42,7 +42,7 @@ from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
 
 
 class Truth:
-    """The ground truth of one sensor of a rig, in the world frame; of so many moving bodies, too."""
+    """The ground truth of one sensor of a rig, and of `bodies` that move, in the world frame."""
 
     def __init__(self, rig: Rig, sensor: str) -> None:
         self._rig, self._sensor, self._motion = rig, sensor, rig.mounted(sensor)

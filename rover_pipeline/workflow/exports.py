@@ -72,15 +72,9 @@ class Exports:
         )
 
     def targets(self, begins: bool = True) -> list[str]:
-        """Stamps of the datasets that are asked for.
-
-        Args:
-            begins: see `Flow.targets`.
-
-        Raises:
-            FormatError: a recording lacks a sensor that the format needs.
-            InTheWayError: something that this program did not make stands where a dataset belongs.
-        """
+        """Stamps of the datasets that are asked for. `begins`: see `Flow.targets`. Raises FormatError where a recording
+        lacks a sensor that the format needs, and InTheWayError where something that this program did not make stands in
+        the place of a dataset."""
         stamps = []
         for name in self.wanted:
             for results, source in self.flow.traces.items():

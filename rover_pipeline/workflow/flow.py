@@ -39,17 +39,7 @@ from rover_pipeline.workflow.worlds import Worlds
 
 
 class Flow(Worlds):
-    """The configuration and the recordings of one run of the workflow.
-
-    Attributes:
-        traces: directory that results go to -> directory of the recording. The same unless `output_root` is set.
-        wanted: directory of results -> names of the outputs that are asked for, once `targets` has been called.
-        datasets: directories of the datasets that are asked for, once `Exports.targets` has been called.
-        started: when this run began, seconds since the epoch.
-        refused: messages about recordings that cannot be processed; all others are.
-        inputs: virtual sensor, or folder -> the input of its rule; none of a rule that lists its files by itself.
-        needs_of: what outputs need of recordings.
-    """
+    """The configuration and the recordings of one run of the workflow."""
 
     #: Output of the rule that all rules of the table are derived from: no file of this name is ever made.
     pattern = "/{trace}/_{product}/.pattern"
@@ -72,16 +62,21 @@ class Flow(Worlds):
             typed: what of the values the user gave on the command line, even if it is the default.
         """
         super().__init__(values, typed)
+        #: directory of results -> names of the outputs that are asked for, once `targets` has been called.
         self.wanted: dict[Path, list[str]] = {}
         self._pending: dict[Path, list[str]] = {}
-        self.datasets: list[str] = []
+        self.datasets: list[
+            str
+        ] = []  #: directories of those that are asked for, once `Exports.targets` has been called.
+        #: virtual sensor, or folder -> the input of its rule; none of a rule that lists its files by itself.
         self.inputs: dict[str, StepInput] = {}
         self.needs_of = Needs(self, set(), {})
         self._channels: dict[Path, Has] = {}
         self._rigs: dict[Path, Rig] = {}
-        self.started = time.time()
+        self.started = time.time()  #: seconds since the epoch.
         here = folder or Path.cwd()
         self.demo = here / "demo"
+        #: directory that results go to -> that of the recording; messages about recordings that cannot be processed.
         self.traces, self.refused = find_recordings(self.config, here, self.demo) if locate else ({}, [])
         self.recall(self.traces, self.refused)
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
@@ -207,15 +202,10 @@ class Flow(Worlds):
     # --- What is asked for -----------------------------------------------------------------------------------------
 
     def targets(self, rules: Iterable[Any], begins: bool = True) -> list[str]:
-        """Stamps of what was asked for: every wanted virtual sensor of every trace.
-
-        Args:
-            begins: whether the user started this process, in which stamps are compared with what they vouch for.
-
-        Raises:
-            ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
-            InTheWayError: a result cannot be written, or something that this program did not make stands there.
-        """
+        """Stamps of what was asked for: every wanted virtual sensor of every trace. `begins`: whether the user started
+        this process, in which stamps are compared with what they vouch for. Raises ConfigError where an output has no
+        rule, or was asked for by name and the trace lacks a sensor it needs, and InTheWayError where a result cannot be
+        written, or something that this program did not make stands there."""
         known: list[str] = []
         for each in (Flow.step_of, Flow.has, Needs.lacking, Needs.made_from, Needs.sensors, Needs._unfit):
             each.cache_clear()  # not all inputs of rules were there
@@ -344,13 +334,9 @@ class Flow(Worlds):
 def find_recordings(config: Config, here: Path, demo: Path) -> tuple[dict[Path, Path], list[str]]:
     """Directory of results -> directory of the recording, and messages about recordings that cannot be processed.
 
-    Args:
-        here: folder that relative paths start from.
-        demo: the simulated recording, which is made where the configuration names none.
-
-    Raises:
-        InTheWayError: the directory of the simulated recording holds something else.
-        FormatError, ConfigError: there is no recording that can be processed.
+    Relative paths start from `here`. The simulated recording `demo` is made where the configuration names none. Raises
+    InTheWayError where its directory holds something else, and FormatError or ConfigError where there is no recording
+    that can be processed.
     """
     if config.traces is None:
         if has_files(demo) and read_provenance(demo / "_truth") is None:

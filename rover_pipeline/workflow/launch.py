@@ -174,9 +174,6 @@ def run_workflow(
         cores: a number, or `all`; None = what the profile says.
         config: `KEY=VALUE`, values as in YAML; a key with dots is an option of a section: `odometry.world=gravity`.
         verbose: show Snakemake's own lines too, which its log has anyway.
-
-    Raises:
-        ConfigError: an argument cannot be understood.
     """
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores) > 0):
         raise ConfigError(f"--cores {cores}: must be a number of processors, at least 1, or `all`")
@@ -210,11 +207,11 @@ def run_workflow(
 
 
 def working_folder(given: Sequence[str], output_root: str | None) -> Path:
-    """The folder in which Snakemake keeps its notes, `.snakemake/`, and the logs of the jobs, `logs/`, where absolute
-    paths of recordings, of folders of them, or patterns are given.
+    """The folder in which Snakemake keeps its notes, `.snakemake/`, and the logs of the jobs, `logs/`.
 
     It is in the user's cache, one for each folder of results, and never beside recordings: whoever made these could
-    have put a `.snakemake` with code there. Without a cache that can be written it is a new temporary folder.
+    have put a `.snakemake` with code there. Without a cache that can be written it is a new temporary folder. `given`:
+    absolute paths of recordings, of folders of them, or patterns.
     """
     patterns = {path for path in given if glob.has_magic(path) and not os.path.exists(path)}
     folders = [os.path.dirname(re.split(r"[*?\[]", path)[0]) if path in patterns else path for path in given]
@@ -328,18 +325,10 @@ def install_profile(folder: Path) -> Path:
 
 
 def require_possible(given: Sequence[str], values: Mapping[str, Any], profile: Path) -> None:
-    """Raise an error for recordings, options, outputs or a profile that no run can be made of.
-
-    Args:
-        given: absolute paths of recordings, of folders of them, or patterns.
-        values: options.
-        profile: folder of a Snakemake profile.
-
-    Raises:
-        FormatError: there is no such recording, or it lacks a sensor that an output needs.
-        ConfigError: an option or an output is unknown.
-        MissingExtraError: the profile needs a library that is not installed.
-    """
+    """Raise an error where no run can be made of recordings, options and a Snakemake profile: FormatError where there
+    is no such recording, or it lacks a sensor that an output needs; ConfigError where an option or an output is
+    unknown; MissingExtraError where the profile needs a library that is not installed. `given`: absolute paths of
+    recordings, of folders of them, or patterns; `profile`: its folder."""
     for path in given:
         if not os.path.isdir(path) and not (glob.has_magic(path) and glob.glob(path, recursive=True)):
             known = "no recording, and no capture that can be imported: .pcap, .osf, .bag, .mcap, .db3"

@@ -162,15 +162,8 @@ def made_by(rule: Any) -> list[str]:
 
 
 def untrue(stamp: Path, step: Step, source: Path) -> str:
-    """Why the result of a stamp has to be made again; empty where the stamp is absent or still true.
-
-    Args:
-        step: that makes the result now.
-        source: directory of the raw sensors.
-
-    Raises:
-        FormatError: a file cannot be read, so that nobody knows.
-    """
+    """Why the result of a stamp has to be made again by its step of now, from the raw sensors in `source`; empty where
+    the stamp is absent or still true. Raises FormatError where a file cannot be read, so that nobody knows."""
     if not os.path.lexists(stamp):
         return ""
     provenance = read_provenance(stamp.parent) or {}

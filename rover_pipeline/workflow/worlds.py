@@ -119,25 +119,17 @@ def _below(name: str, others: Any) -> bool:
 
 
 class Worlds:
-    """The options of the recordings of a run.
-
-    Attributes:
-        config: the options.
-        made: virtual sensor that a rule makes -> its stamp; steps: the same -> its step.
-        given: options that the user gave, by their names with dots.
-        declared: names of the steps that rules make.
-        mixed: whether recordings have different options.
-    """
+    """The options of the recordings of a run, `config`."""
 
     def __init__(self, values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
         self.config = Config.parse(values)
         self.given = given_options(self.config, typed)
-        self.made: dict[str, str] = {}
-        self.steps: dict[str, Step] = {}
-        self.mixed = False
+        self.made: dict[str, str] = {}  #: virtual sensor that a rule makes -> its stamp.
+        self.steps: dict[str, Step] = {}  #: the same -> its step.
+        self.mixed = False  #: whether recordings have different options.
         self._read: set[str] = set()  # sections that rules took options from
         self._of_sensors: dict[tuple[str, str], Config] = {}
-        self.declared: list[str] = []
+        self.declared: list[str] = []  #: names of the steps that rules make.
         self._remembered: dict[Path, dict[str, Any]] = {}  # options that are taken from each recording
         self._others: dict[str, Self] = {}
         self._before: dict[Path, dict[str, Any]] = {}

@@ -33,22 +33,16 @@ class Channel(ABC):
 
     Reading never changes a file, holds no lock and keeps no decoded data, so many threads may read one channel at the
     same time, and a channel may be sent to another process. `len()` is the number of whole samples on disk.
-
-    Attributes:
-        path: the channel's file or folder.
-        spec: its description.
-        notes: unusual facts about the files that do not prevent reading, one line each.
-        leftover: a description of bytes after the last whole sample, as a power cut leaves them; else empty.
     """
 
     #: Whether reading sample i takes the same time for every i.
     random_access = True
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
-        self.path = path
+        self.path = path  #: the channel's file or folder.
         self.spec = spec
-        self.notes: list[str] = []
-        self.leftover = ""
+        self.notes: list[str] = []  #: unusual facts about the files that do not prevent reading, one line each.
+        self.leftover = ""  #: a description of bytes after the last whole sample, as a power cut leaves them.
         with self._os_errors():
             self._length = self._open()
         if self._length > MAX_SAMPLES:
