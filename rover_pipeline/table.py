@@ -1,7 +1,6 @@
 """The table of all virtual sensors: what each needs and makes. Light: it imports no maths.
 
-Rules, validation, the documentation and `outputs: default` ask it. A new virtual sensor is an entry in the table of
-its room.
+Rules, validation, documentation and `outputs: default` ask it. A new virtual sensor is an entry of its room's table.
 """
 
 from __future__ import annotations

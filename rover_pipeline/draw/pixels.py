@@ -117,8 +117,7 @@ class ViewFromAbove(NamedTuple):
 
     def draw_radar_points(self, points: np.ndarray, doppler: np.ndarray, radius: int, thickness: int = -1) -> None:
         """Circles of a radius in pixels around points, f4 (N, 3), m, NaN where there is none: those that recede, by
-        their Doppler, f4 (N,), m/s, are red. Points far beyond the picture are left out. `thickness`: of the lines,
-        pixels; -1 = filled."""
+        their Doppler, f4 (N,), m/s, are red. Points far beyond the picture are left out. `thickness`: -1 = filled."""
         pixels = self.pixels(points.astype("f8"))
         near = (np.abs(pixels) < 4 * max(self.picture.shape)).all(axis=1)  # NaN is not
         centres = np.rint(pixels[near]).astype(int).tolist()
@@ -136,8 +135,7 @@ class ViewFromAbove(NamedTuple):
 
 def radar_points_picture(points: np.ndarray, doppler: np.ndarray, reach: float, width: int) -> np.ndarray:
     """Points before a radar, as in `ViewFromAbove.draw_radar_points`, which is in the middle of the lower edge, as
-    RGBA, u1 (row, column, 4). `reach`: metres from the lower edge to the upper one; `width`: of the picture, twice its
-    height, pixels."""
+    RGBA, u1 (row, column, 4). `reach`: metres from the lower to the upper edge; `width`: twice its height."""
     finer = 2  # drawn larger and then averaged, so that edges are smooth
     size, height = finer * width, finer * width // 2
     view = ViewFromAbove(blank(size, height), (size / 2, height), height / reach, finer)

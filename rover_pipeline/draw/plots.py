@@ -284,8 +284,7 @@ def draw_clock_model(
     number: np.ndarray, segment: np.ndarray,
 ) -> None:  # fmt: skip
     """What a model of a clock changed, lost samples, and how wrong its times can be. `late`: recorded minus modelled
-    time, f8 (sample,), s; `error`: its largest error, s; `number`: of each sample, lost ones counted; `segment`: number
-    of the clock's segment."""
+    time, f8 (sample,), s; `error`: its largest error, s; `number`, lost samples counted; `segment` of the clock."""
     upper, lower = add_rows(figure, 2)
     draw_curves(upper, seconds, 1e3 * late[:, None], valid, [""], dots=True)
     upper.set_ylabel("recorded minus\nmodelled time (ms)")

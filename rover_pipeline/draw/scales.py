@@ -23,8 +23,7 @@ def colour_map(quantity: str) -> Colormap:
 
 
 def colourise(values: np.ndarray, low: float, high: float, quantity: str) -> np.ndarray:
-    """Values, (...), in colours of a quantity of `colour_map`, u1 (..., 3), of which `low` has the first and `high` the
-    last. NaN is black."""
+    """Values, (...), in colours of a quantity of `colour_map`, u1 (..., 3), from `low` to `high`. NaN is black."""
     fraction = np.clip((values - low) / max(high - low, 1e-9), 0, 1)
     colours = colour_map(quantity)(np.nan_to_num(fraction), bytes=True)[..., :3].copy()
     colours[~np.isfinite(values)] = 0

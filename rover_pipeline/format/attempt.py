@@ -86,8 +86,7 @@ class Attempt:
         """Wait for the lock, remove what killed attempts have left, and make the folder.
 
         `remove` is called with each folder that a killed attempt has left. Raises InTheWayError where something that is
-        not ours stands where the folder or the lock belongs, or another process makes the same and is not to be waited
-        for.
+        not ours stands where the folder or the lock belongs, or another process makes the same, and `wait` is False.
         """
         self._acquire()
         try:

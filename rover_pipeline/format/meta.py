@@ -83,8 +83,7 @@ def spec_for(array: np.ndarray, desc: str, format: Format) -> ChannelSpec:
 
 def read_meta(sensor: Path) -> dict[str, ChannelSpec]:
     """Channel descriptions of the sensor in directory `sensor`. Raises FormatError where the file is missing,
-    unreadable, not a JSON object, names a channel outside the sensor's directory, or describes a channel that cannot
-    exist."""
+    unreadable, not a JSON object, names a channel outside the sensor's directory, or describes an impossible one."""
     path = str(sensor / META)
     try:
         content = read_json(sensor / META)

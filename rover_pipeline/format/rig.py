@@ -33,8 +33,7 @@ _CHANNELS = (
 
 class Rig:
     """The raw sensors of the recording in the directory `path`. `types` gives the type of each sensor, sorted by name;
-    it is "" where neither `config.yaml` nor its channels say it. For a recording that is not there yet, they are
-    given."""
+    it is "" where neither `config.yaml` nor its channels say it. They are given for one that is not there yet."""
 
     def __init__(self, path: Path, types: Mapping[str, str] | None = None) -> None:
         self.path = path
@@ -141,8 +140,7 @@ class _Layout(NamedTuple):
     """Rules for a channel."""
 
     kind: str  #: of the numpy type: `i` or `u` for integers with or without a sign, `f` for floating point.
-    #: from the content of the sidecar to the shapes that a sample can have; the format's own shape where no sidecar
-    #: says it.
+    #: from the content of the sidecar to the shapes that a sample can have; the format's own where no sidecar says it.
     shapes: Callable[[Any], list[_Shape]] | _Shape
     type: str = ""  #: of the sensor that has the sidecar.
     needed: bool = False  #: whether the channel means nothing without the sidecar.

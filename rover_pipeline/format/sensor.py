@@ -27,8 +27,7 @@ _TRUNCATE = (
 
 
 class Sensor:
-    """A sensor on disk, in the directory `path`, opened for reading. `specs`: channel name -> description, from
-    `meta.json`."""
+    """A sensor on disk, in the directory `path`, opened for reading. `specs`: what `meta.json` says of each channel."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -100,8 +100,7 @@ def draw_instants(
 
 
 def draw_overlays(trace: Trace, width: int) -> list[Frame]:
-    """Of each camera, a sweep amid the recording, where the rig says, over the picture of that instant; none without
-    `_odom` and intrinsics."""
+    """Of each camera with intrinsics, a sweep amid the recording over its picture, by the rig; none without `_odom`."""
     found = []
     for camera in Rig(trace.path).of("camera") if (trace.path / "_odom" / META).is_file() else ():
         with suppress(ConfigError), unless_damaged(), as_damage(trace.path / camera):  # The findings name it.

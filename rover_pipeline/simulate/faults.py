@@ -27,8 +27,7 @@ from rover_pipeline.options import Options
 
 
 def _error(usual: float, description: str, *, every: bool = False, **limits: Any) -> Any:
-    """A field of `Unkind`; False and 0 = without the error. `usual`: the value where it is put on without one; `every`:
-    whether every rig has it."""
+    """A field of `Unkind`; 0 = without the error. `usual`: its value unless given; `every`: of every rig."""
     return Field(type(usual)(0), description=description, json_schema_extra={"usual": usual, "every": every}, **limits)
 
 

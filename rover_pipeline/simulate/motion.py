@@ -23,8 +23,7 @@ from rover_pipeline.simulate.faults import Unkind
 #
 # A jet is a Taylor polynomial that is cut off after the second order; to compute with jets is forward-mode automatic
 # differentiation (Griewank and Walther, Evaluating Derivatives, 2008, chapter 13). Motion is written once as plain
-# expressions of time. Velocities and accelerations then follow by the chain rule, exact to rounding, and cannot
-# disagree with the positions.
+# expressions of time. Velocities and accelerations follow by the chain rule, and cannot disagree with positions.
 
 
 class Jet(NamedTuple):
@@ -212,8 +211,7 @@ class Gait:
     yaw: tuple[Harmonic, ...] = ()
 
 
-#: A walk with steps of 0.55 m: the body falls and rises with every step; it sways and yaws with every second one.
-#: Layout.
+#: A walk with steps of 0.55 m: the body falls and rises with each; it sways and yaws with every second one. Layout.
 WALKING = Gait(
     lateral=(Harmonic(0.025, 1.1),),
     vertical=(Harmonic(0.018, 0.55), Harmonic(0.004, 0.275)),

@@ -37,8 +37,7 @@ from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
 
 # The ground truth: the states of the sensors and of the moving bodies at the instants of the samples.
 #
-# The world frame of the truth is the pose of the main lidar at its first sample, like that of an estimate that starts
-# there.
+# The world frame of the truth is the pose of the main lidar at its first sample, where an estimate starts.
 
 
 class Truth:
@@ -150,8 +149,7 @@ _TRUTH_SIDECAR = "truth.json"
 #: What a sample of the lidar holds besides its channels: the number of its returns from each moving body.
 _RETURNS = "returns of bodies"
 _TRUTH_OBJECTS = "_truth_objects"
-#: Results that are held for each thread. At the end of a window of half of them one thread waits for another one.
-#: Schedule.
+#: Results that are held for each thread. At the end of half of them one thread waits for another one. Schedule.
 _HELD = 32
 #: Samples of the IMU, and of the truth, that are computed together: far less work than one by one. Schedule.
 _IMU_BATCH, _TRUTHS = 64, 256

@@ -21,8 +21,7 @@ from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, LidarErrors, Rays, rays
 from rover_pipeline.simulate.sensors.radar import RadarErrors
 
-#: Host time at the start of the simulation, seconds since 1970; fixed, so that a seed always gives the same bytes.
-#: Layout.
+#: Host time at the start of the simulation, seconds since 1970; fixed, so that a seed gives the same bytes. Layout.
 EPOCH = 1_700_000_000.0
 
 

@@ -47,8 +47,7 @@ class Alignment(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """Root mean square errors of the motion between two poses: `translation_m` and `rotation_deg`, over so many
-    `pairs`."""
+    """Root mean square errors of the motion between two poses, over so many `pairs`."""
 
     pairs: int
     translation_m: float
@@ -140,8 +139,7 @@ def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
     """Length of the path from the first of some positions `pos`, f8 (N, 3), m, at increasing times `ts`, f8 (N,), s, to
-    each, f8 (N,), m. It is summed over vertices with 0.3 s between them: steps between all poses would count the noise
-    of each as way."""
+    each, f8 (N,), m. It is summed over vertices with 0.3 s between them: steps between all poses would count noise."""
     if not len(ts):
         return np.zeros(0)
     _, first = np.unique(np.floor((ts - ts[0]) / TUNING.vertex_s).astype(int), return_index=True)

@@ -94,8 +94,7 @@ def _folders(path: Path) -> list[str]:
 
 
 def _with_error(found: Iterator[str] | Callable[[], object]) -> Iterator[str]:
-    """Problems that are found, or none where a file is read, and the error that ended it, if one did: other sensors are
-    checked all the same."""
+    """Problems that are found, or none where a file is read, and the error that ended it: others are checked too."""
     try:
         if callable(found):
             found()

@@ -1,5 +1,4 @@
-"""Checks of our virtual sensors: declared channels, proper rotations, NaN without a result, indices that exist; and
-of their provenance.
+"""Checks of our virtual sensors: declared channels, rotations, NaN without a result, indices; and their provenance.
 
 Of a lidar that is points, its points are checked too.
 """

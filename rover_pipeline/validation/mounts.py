@@ -76,8 +76,7 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
 
 def shown_beside_imu(trace: Path, *, brief: bool = False) -> Iterator[Shown]:
     """What a recording without a lidar shows of each radar beside its IMU, in a quarter of its length of work; `brief`:
-    in seconds, which show whether a mount is wrong (`inertial_mount.calibrate`). Raises FormatError where a result is
-    damaged."""
+    in seconds, which show whether one is wrong (`inertial_mount.calibrate`). Raises FormatError for damaged results."""
     if (trace / "_radar_odom" / META).is_file():
         for radar in Rig(trace).of("radar"):
             with as_damage(trace / radar):

@@ -29,8 +29,7 @@ from rover_pipeline.workflow.rule_inputs import sensor_files, withdraw
 
 
 class Exports:
-    """The datasets of one run of the workflow. `names`: our formats, in the order of the table, and others that are
-    wanted; each has a rule."""
+    """The datasets of one run. `names`: our formats in the order of the table, and other wanted ones, with rules."""
 
     def __init__(self, flow: Flow, folder: Path | None = None) -> None:
         self.flow = flow
@@ -73,8 +72,7 @@ class Exports:
 
     def targets(self, begins: bool = True) -> list[str]:
         """Stamps of the datasets that are asked for. `begins`: see `Flow.targets`. Raises FormatError where a recording
-        lacks a sensor that the format needs, and InTheWayError where something that this program did not make stands in
-        the place of a dataset."""
+        lacks a sensor that the format needs, and InTheWayError where something that is not ours stands in its place."""
         stamps = []
         for name in self.wanted:
             for results, source in self.flow.traces.items():

@@ -24,8 +24,7 @@ _LOOK_S = 0.05
 def run_group(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
     """Run a command in a folder, in a group of processes of its own. Returns its exit status.
 
-    A signal that would end this process interrupts the group, as Ctrl-C does, and when all have ended, this raises
-    KeyboardInterrupt.
+    A signal that would end this process interrupts the group, as Ctrl-C does, and raises KeyboardInterrupt after it.
     """
     # Blocked until there is a group to hand them to.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)

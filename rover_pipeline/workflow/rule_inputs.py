@@ -187,8 +187,7 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
 
 
 def withdraw(stamp: Path) -> None:
-    """Remove a stamp, so that its result is made again. The result itself stays until then. Raises RoverError where the
-    stamp cannot be removed."""
+    """Remove a stamp, so that its result, which stays, is made again. Raises RoverError where that cannot be done."""
     try:
         with contextlib.suppress(FileNotFoundError):
             stamp.unlink()

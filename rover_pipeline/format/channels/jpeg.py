@@ -161,8 +161,7 @@ class PictureChannel(Channel):
         return same
 
     def reduced(self, factor: int, colours: int = 3) -> Self:
-        """The same channel, or (with 1 colour) its greys, with width and height 1, 2, 4 or 8 times smaller, which is
-        faster to decode."""
+        """The same channel, or (with 1 colour) its greys, 1, 2, 4 or 8 times narrower and lower: faster to decode."""
         smaller = copy.copy(self)
         smaller._stored_shape, smaller._factor = self.spec.shape, factor
         smaller.spec = self.spec.model_copy(update={"shape": (*reduced(self.spec.shape, factor)[:2], colours)})

@@ -82,8 +82,7 @@ def read_track(odom: SensorRecord | None) -> Track | None:
 
 
 def summarise_track(track: Track, truth: Track | None = None, reference_rms: float | None = None) -> Motion:
-    """The figures of a track. `truth`: of a simulated recording; `reference_rms`: distance from the path that came with
-    a recording, m."""
+    """The figures of a track. `truth`: of a simulation; `reference_rms`: distance from a path that came with it, m."""
     pos, truth_rms = track.pos[track.valid], None
     if truth:  # in the same world frame
         _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)

@@ -173,8 +173,7 @@ DONE = -2
 class Points(NamedTuple):
     """Points of a tile on one primitive, and memory."""
 
-    #: u4 (N,), numbers of the points' rays in the tile. They are unsigned: an index that may be negative counts from
-    #: the end, which takes longer.
+    #: u4 (N,), numbers of the points' rays in the tile. Unsigned: a negative index, from the end, takes longer.
     ray: np.ndarray
     exact: np.ndarray  #: f8 (5, N): position in the primitive's own axes, and surface coordinates, metres.
     rough: np.ndarray  #: f4 (8, N): normal in its own axes, texture, and memory.

@@ -129,8 +129,7 @@ def _leaf(i: int, j: int, k: int, seed: int) -> tuple[float, float, float, float
     )
 
 
-#: Waves: direction times wave number (1/m, x and y), phase, and amplitude for an undulation of 1 m. Wavelengths are 41,
-#: 23, 13, 6.1 and 1.9 m. Layout.
+#: Waves of 41, 23, 13, 6.1 and 1.9 m: direction times wave number (1/m, x and y), phase, share of the height. Layout.
 _WAVES = np.array([
     (0.118, 0.097, 0.3, 0.60), (-0.121, 0.245, 1.9, 0.27), (0.453, 0.171, 4.0, 0.10), (0.35, -0.969, 2.6, 0.035),
     (2.9, 1.57, 5.1, 0.006),
@@ -141,8 +140,7 @@ _STEEPEST = float((np.hypot(_WAVES[:, 0], _WAVES[:, 1]) * _WAVES[:, 3]).sum())
 _MAX_CURVATURE = float(((_WAVES[:, 0] ** 2 + _WAVES[:, 1] ** 2) * _WAVES[:, 3]).sum())
 #: Metres above the ground that count as on it, the shortest step, and the largest number of steps. Schedule.
 _ON_GROUND, _SHORTEST, _STEPS = 1e-5, 1e-5, 500
-#: Grass: edge of the cells that have one blade each, and how far a ray gets through the blades on average, metres.
-#: Layout.
+#: Grass: edge of the cells that have one blade each, and how far a ray gets through it on average, metres. Layout.
 _BLADE, _THROUGH_GRASS = 0.02, 0.1
 #: Metres. A ray along the ground is in the grass no longer than this. Layout.
 _LONGEST_IN_GRASS = 0.5

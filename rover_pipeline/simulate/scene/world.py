@@ -26,8 +26,7 @@ class Solids(NamedTuple):
     kind: np.ndarray
     centre: np.ndarray  #: f8 (P, 3).
     axes: np.ndarray  #: f8 (P, 3, 3), rows are the primitive's own x, y, z.
-    #: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first, and a terrain's undulation the
-    #: last.
+    #: f8 (P, 3), half extents along its own axes; a cylinder's radius comes first, a terrain's undulation last.
     half: np.ndarray
     velocity: np.ndarray  #: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
     material: np.ndarray  #: i8 (P,), index into the materials.

@@ -32,9 +32,6 @@ from rover_pipeline.simulate.scene.raycast import (
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 # The light that surfaces send to a camera, for tiles of pixels.
-#
-# All pixels of a tile that show one primitive are shaded together, in loops without branches, which are compiled to
-# vector instructions.
 
 
 @compiled

@@ -349,8 +349,7 @@ _IMU_MM = (6.253, -11.775, 7.645)
 
 
 def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
-    """The sensor's own description of its geometry (Ouster Sensor Documentation, HTTP API, /sensor/metadata). `rate`:
-    revolutions per second."""
+    """The sensor's own description of its geometry, `rate` in Hz (Ouster Sensor Documentation, /sensor/metadata)."""
     offset, profiles = beams.beam_offset, {"udp_profile_imu": "LEGACY", "udp_profile_lidar": "RNG19_RFL8_SIG16_NIR16"}
     return {
         "beam_intrinsics": {

@@ -17,11 +17,9 @@ _PER_SQUARE_METRE = 5.0
 _MINIMUM, _MAXIMUM = 6, 600
 #: Instants of a frame at which distances are computed, as fractions of its duration; a cubic runs between them. Layout.
 NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])
-#: The node at which visibility, incidence angles and the antenna pattern are evaluated, once for the whole frame.
-#: Layout.
+#: The node at which visibility, incidence and the antenna pattern are evaluated, once for the whole frame. Layout.
 _REFERENCE = 1
-#: Specular reflection near normal incidence: cross-section over the diffuse one, and the width of the peak (radians).
-#: Layout.
+#: Specular reflection near normal incidence: cross-section over the diffuse one, and width of the peak, rad. Layout.
 _SPECULAR, _SPECULAR_WIDTH = 25.0, 0.12
 #: Metres that a scatterer is lifted off its surface, so that this surface does not hide it. Layout.
 _LIFT = 1e-3
@@ -103,8 +101,7 @@ class Paths(NamedTuple):
     """Propagation paths to S visible scatterers during one frame."""
 
     distance: np.ndarray  #: f8 (4, S), metres at the `NODES` of the frame, one way.
-    #: f8 (2, S, 2), left and up components of the unit vector to the scatterer at the start and the end of the frame,
-    #: in the radar frame.
+    #: f8 (2, S, 2), left and up in the radar frame of unit vectors to the scatterers, when the frame starts and ends.
     direction: np.ndarray
     #: f8 (S,), of the echo; 1 for a square metre of cross-section at one metre on the antenna's axis.
     amplitude: np.ndarray

@@ -32,8 +32,7 @@ PACKET_WORDS = 728
 # Physics: Barnett et al.
 _WIDTH = 8
 _SHAPE = 2.30 * _WIDTH
-#: Rows of the table of the kernel for a step of one grid point. Between them it is linear, which is 1e-7 off at most.
-#: Layout.
+#: Rows of the table of the kernel for a step of one grid point. Between them it is linear, 1e-7 off at most. Layout.
 _ROWS = 2048
 
 
@@ -198,8 +197,7 @@ def drop_packets(words: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 #: Shortest and longest one-way distance that the coupling seems to come from, m: leads, package, radome. Layout.
 _COUPLING_RANGE = 0.02, 0.12
-#: Tones that the coupling of a pair of antennas consists of, and how much weaker each is than the one before it.
-#: Layout.
+#: Tones that the coupling of a pair of antennas consists of, and how much weaker each is than the last. Layout.
 _TONES, _DECAY = 3, 0.5
 #: Amplitude of a burst, ADC counts: of another car's radar at some tens of metres, 100 times the thermal noise. Layout.
 AMPLITUDE = 2000.0
