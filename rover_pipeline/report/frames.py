@@ -34,7 +34,7 @@ from rover_pipeline.report.read.sensors import (
     sensor_intervals,
 )
 from rover_pipeline.report.tuning import TUNING
-from rover_pipeline.validation.camera_mount import camera_pairs
+from rover_pipeline.validation.mounts import camera_pairs
 from rover_pipeline.validation.rig import sensor_mount
 
 #: Points of a sweep over a picture. Schedule.

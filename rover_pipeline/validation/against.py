@@ -29,8 +29,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation import accuracy as measures
-from rover_pipeline.validation.accuracy import Accuracy, Relative
-from rover_pipeline.validation.contradiction import Contradiction, contradictions
+from rover_pipeline.validation.accuracy import Accuracy, Contradiction, Relative, contradictions
 from rover_pipeline.validation.rig import (
     SensorPoses,
     is_plausible,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import rover_pipeline as rp
-from rover_pipeline.validation.camera_mount import _grey, _recorded
+from rover_pipeline.validation.mounts import _grey, _recorded
 
 
 def test_raw_pictures_are_seen_at_their_own_size_where_files_of_a_camera_are_seen_smaller(
