@@ -32,25 +32,17 @@ _LEVELS = 65_535
 
 
 def map_picture(
-    tops: np.ndarray,
-    free: np.ndarray,
-    unknown: np.ndarray,
-    corner: np.ndarray,
-    edge: float,
-    path: np.ndarray,
-    low: float,
-    top: float,
+    tops: np.ndarray,  # u1 (row, column), the highest surface of each cell, in 255ths of `top`; 0 = none.
+    free: np.ndarray,  # bool (row, column), cells in which nothing stands.
+    unknown: np.ndarray,  # bool (row, column), cells that were not observed.
+    corner: np.ndarray,  # the lower left one of the first cell, f8 (2,), m.
+    edge: float,  # length of that of a cell, m.
+    path: np.ndarray,  # f8 (N, 2), m, positions of the lidar in time order; a row of NaN interrupts the line.
+    low: float,  # height at which the grid's band begins, m above the floor.
+    top: float,  # height at which it ends.
 ) -> bytes:
-    """A PNG of a grid from above: x to the right, y up, surfaces coloured by their height, the floor white.
-
-    Args:
-        tops: u1 (row, column), the highest surface of each cell, in 255ths of `top`; 0 = none.
-        free, unknown: bool (row, column), cells in which nothing stands, and those that were not observed.
-        corner: the lower left corner of the first cell, f8 (2,), m; edge: length of a cell's edge, m.
-        path: f8 (N, 2), m, positions of the lidar in time order; a row of NaN interrupts the line.
-        low, top: heights of the grid's band, m above the floor. A surface in the band whose cell is free was there for
-            a short time only, so it is drawn as floor.
-    """
+    """A PNG of a grid from above: x to the right, y up, surfaces coloured by their height, the floor white. A surface
+    in the band whose cell is free was there for a short time only, so it is drawn as floor."""
     height, width = tops.shape
     zoom = _zoom(max(height, width))
     size = (max(1, round(width * zoom)), max(1, round(height * zoom)))

@@ -130,8 +130,6 @@ class Beside(ClosedPath):
 
     def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
         """Position (order 0) or its first derivative by the path's arc length, (N, 2)."""
-        if order > 1:
-            raise ValueError("the curve beside a path has no second derivative here")
         tangent, bend = self._path.derivative(1, arc_length)[:, :2], self._path.derivative(2, arc_length)[:, :2]
         length = np.linalg.norm(tangent, axis=1, keepdims=True)
         unit = tangent / length

@@ -171,23 +171,17 @@ def relative_by_way(ts: np.ndarray, poses: Poses, wanted: Poses) -> dict[float, 
 
 
 def compare(
-    ts: np.ndarray,
-    poses: Poses,
-    valid: np.ndarray,
-    wanted: Poses,
-    known: np.ndarray,
+    ts: np.ndarray,  # f8 (N,), s, increasing.
+    poses: Poses,  # f8, in a world of their own.
+    valid: np.ndarray,  # bool (N,).
+    wanted: Poses,  # of the reference at the same instants, in its own world.
+    known: np.ndarray,  # bool (N,), where it is.
+    # f8 (N, 6, 6), of a displacement and a rotation vector in the frame of the sensor, relative to the first valid
+    # pose, m2 and rad2; None = not known. It is tested where the reference knows that pose too.
     cov: np.ndarray | None = None,
-    places: bool = False,
+    places: bool = False,  # whether the reference knows no rotations.
 ) -> Accuracy:
-    """Errors of poses at N instants.
-
-    Args:
-        ts: f8 (N,), s, increasing; poses: f8, in a world of their own; valid: bool (N,).
-        wanted: of the reference at the same instants, in its own world; known: bool (N,), where it is.
-        cov: f8 (N, 6, 6), of a displacement and a rotation vector in the frame of the sensor, relative to the first
-            valid pose, m2 and rad2; None = not known. It is tested where the reference knows that pose too.
-        places: whether the reference knows no rotations.
-    """
+    """Errors of poses at N instants."""
     chosen = np.flatnonzero(valid & known)
     from_first = len(chosen) > 0 and chosen[0] == np.argmax(valid)
     ts, poses, wanted = ts[chosen], poses.select(chosen), wanted.select(chosen)
@@ -287,25 +281,19 @@ class Contradiction(NamedTuple):
 
 
 def contradictions(
-    ts: np.ndarray,
-    poses: Poses,
-    cov: np.ndarray,
-    wanted: Poses,
+    ts: np.ndarray,  # f8 (N,), s, increasing.
+    poses: Poses,  # f8.
+    cov: np.ndarray,  # f8 (N, 6, 6), as that of `_odom`.
+    wanted: Poses,  # f8, of the reference.
+    # the same of it, NaN of rotations without one; None = it states none, and is taken to be off by 5 cm and 3 %.
     stated: np.ndarray | None,
+    # times, f8 (M,), s, and specific force in the frame of the poses, f8 (M, 3), m/s2; None = there is none.
     imu: Imu | None = None,
     *,
-    exact: bool = False,
-    placed: bool = True,
+    exact: bool = False,  # whether it is a truth.
+    placed: bool = True,  # whether its place on the rig is known.
 ) -> Iterator[Contradiction]:
-    """Contradictions of motions over a second; where there are none, that of the poses relative to the first one.
-
-    Args:
-        ts: f8 (N,), s, increasing; poses: f8; cov: f8 (N, 6, 6), as that of `_odom`.
-        wanted: f8, of the reference; stated: the same of it, NaN of rotations without one; None = it states none, and
-            is taken to be off by 5 cm and 3 %.
-        exact: whether it is a truth; placed: whether its place on the rig is known.
-        imu: times, f8 (M,), s, and specific force in the frame of the poses, f8 (M, 3), m/s2; None = there is none.
-    """
+    """Contradictions of motions over a second; where there are none, that of the poses relative to the first one."""
     first, last = pairs_apart(ts, RELATIVE_S)
     count, since = len(first), np.arange(len(ts))
     first, last = pairs = np.append(first, 0 * since), np.append(last, since)

@@ -84,18 +84,16 @@ class JobWatch(logging.Filter):
         return True
 
 
-class OneLine(logging.Filter):
+def is_shown(record: logging.LogRecord) -> bool:
     """Keeps from the terminal what Snakemake says around the one line of a step."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = str(record.msg or "")
-        if record.levelno < logging.WARNING:
-            return text.startswith(_NOTHING)
-        if _event(record) in _COMMANDS:
-            return False
-        if text.startswith(_COMMAND_FAILED):
-            return _OURS not in text
-        return not text.startswith(_SAID_BETTER)
+    text = str(record.msg or "")
+    if record.levelno < logging.WARNING:
+        return text.startswith(_NOTHING)
+    if _event(record) in _COMMANDS:
+        return False
+    if text.startswith(_COMMAND_FAILED):
+        return _OURS not in text
+    return not text.startswith(_SAID_BETTER)
 
 
 def is_no_note(record: logging.LogRecord) -> bool:
@@ -109,7 +107,7 @@ def watch(logger: logging.Logger, *, verbose: bool, dry_run: bool) -> JobWatch:
     logger.addFilter(watching)
     for handler in logger.handlers:
         if handler.name == _TERMINAL and not verbose:
-            handler.addFilter(is_no_note if dry_run else OneLine())
+            handler.addFilter(is_no_note if dry_run else is_shown)
     return watching
 
 

@@ -159,21 +159,17 @@ def run_workflow(
     paths: Sequence[str],
     *,
     outputs: str | None,
-    cores: str | None,
+    cores: str | None,  # a number, or `all`; None = what the profile says.
     profile: str,
+    # `KEY=VALUE`, values as in YAML; a key with dots is an option of a section: `odometry.world=gravity`.
     config: Sequence[str],
     dry_run: bool = False,
-    verbose: bool = False,
+    verbose: bool = False,  # show Snakemake's own lines too, which its log has anyway.
 ) -> int:
     """Run Snakemake on the packaged workflow. Returns its exit status.
 
     Snakemake works in a folder of the user's cache, see `working_folder`: it trusts what it finds where it works. With
     rules of the user that are in the current directory it works there, since their commands may name files in it.
-
-    Args:
-        cores: a number, or `all`; None = what the profile says.
-        config: `KEY=VALUE`, values as in YAML; a key with dots is an option of a section: `odometry.world=gravity`.
-        verbose: show Snakemake's own lines too, which its log has anyway.
     """
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores) > 0):
         raise ConfigError(f"--cores {cores}: must be a number of processors, at least 1, or `all`")

@@ -14,7 +14,7 @@ from rover_pipeline.errors import RoverError, may_pass
 from rover_pipeline.format.failures import FOLDER, clear_failure, read_failures, record_failure
 from rover_pipeline.format.provenance import MADE_BY, OMITTED, PROVENANCE
 from rover_pipeline.report.fleet import write_fleet
-from rover_pipeline.workflow.ending import FailedJob, OneLine, Row, end_of_run, failures, table, watch
+from rover_pipeline.workflow.ending import FailedJob, Row, end_of_run, failures, is_shown, table, watch
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
@@ -45,7 +45,7 @@ def test_a_job_that_a_retry_made_after_all_has_not_failed() -> None:
 
 def test_only_our_own_commands_are_not_shown_again_when_they_fail() -> None:
     def shown(text: str, level: int = logging.ERROR) -> bool:
-        return OneLine().filter(logging.makeLogRecord({"msg": text, "levelno": level}))
+        return is_shown(logging.makeLogRecord({"msg": text, "levelno": level}))
 
     head = 'RuleException:\nCalledProcessError in file "derived.smk", line 15:\nCommand '
     assert not shown(f"{head}'python -m rover_pipeline step _map --request {{}}'")

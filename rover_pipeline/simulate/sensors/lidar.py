@@ -304,18 +304,12 @@ class Scan(NamedTuple):
 def measure(
     echoes: Echoes,
     rays: Rays,
-    detection_range: float,
-    infrared: float,
+    detection_range: float,  # as in `Beams`.
+    infrared: float,  # as in `Light`.
     rng: np.random.Generator,
-    errors: LidarErrors = LidarErrors(),  # noqa: B008  # A constant.
+    errors: LidarErrors = LidarErrors(),  # noqa: B008  # A constant: those of a good device.
 ) -> Scan:
-    """Echoes with the errors of a real sensor: range noise, missed returns, speckle, shot noise, clipping.
-
-    Args:
-        detection_range: as in `Beams`.
-        infrared: as in `Light`.
-        errors: of the device; those of a good one unless given.
-    """
+    """Echoes with the errors of a real sensor: range noise, missed returns, speckle, shot noise, clipping."""
     unkind, shape = errors.unkind, echoes.distance.shape
     hit = np.isfinite(echoes.distance) & (echoes.distance > 0.25)
     distance = np.where(hit, echoes.distance, np.float32(1.0))
