@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.mjpg import MjpgChannel
+from rover_pipeline.format.channels.jpeg import MjpgChannel
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.simulate.record import simulate

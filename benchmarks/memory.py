@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.data import FOLDER, START_S
 from benchmarks.measure import print_versions, run, step_command
 from benchmarks.results import record
-from rover_pipeline.format.channels.mjpg import MjpgChannel
+from rover_pipeline.format.channels.jpeg import MjpgChannel
 from rover_pipeline.format.sensor import TS, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.simulate import PRESETS

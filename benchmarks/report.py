@@ -22,7 +22,7 @@ from benchmarks.data import FOLDER, START_S, simulated
 from benchmarks.measure import print_versions, run
 from benchmarks.results import record
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.format.channels.mjpg import MjpgChannel
+from rover_pipeline.format.channels.jpeg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor
 from rover_pipeline.format.trace import new_trace

@@ -32,8 +32,7 @@ from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import EPOCH, PACKETS_LOST_EVERY, Rig, Tick, build, is_lost
 from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, radar
-from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
-from rover_pipeline.simulate.sensors.radar import bursts, with_ghosts
+from rover_pipeline.simulate.sensors.radar import NODES, bursts, paths, scatter, with_ghosts
 
 # The ground truth: the states of the sensors and of the moving bodies at the instants of the samples.
 #

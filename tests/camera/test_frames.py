@@ -21,7 +21,7 @@ from rover_pipeline.camera.steps import frames, smaller
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError, SampleError
 from rover_pipeline.format.channels import open_channel
-from rover_pipeline.format.channels.mjpg import MjpgChannel
+from rover_pipeline.format.channels.jpeg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG

@@ -18,7 +18,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import Capture, import_dca1000, read_setup
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
-from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from tests.radar.scenes import Target, chirps, texts, words

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
+from rover_pipeline.simulate.sensors.radar import NODES, paths, scatter
 
 
 def frames(preset: str, times: np.ndarray, seed: int = 0, **changes: object) -> tuple[Chirps, np.ndarray, np.ndarray]:

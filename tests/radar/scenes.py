@@ -13,9 +13,9 @@ import yaml
 
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, Paths
+from rover_pipeline.simulate.sensors.radar import NODES, Paths
 from tests.kit import spec_of, times
 
 

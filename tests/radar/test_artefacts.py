@@ -13,7 +13,7 @@ import pytest
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
-from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.presets import Chirps
 from tests.radar.scenes import Target, chirps, texts, words
 from tests.radar.test_coupling import coupled, openradar
 from tests.radar.test_points import scene

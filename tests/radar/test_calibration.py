@@ -22,10 +22,9 @@ from rover_pipeline.radar.options import CalibrationFile, PointsOptions, RangeAz
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.steps import points, range_azimuth
 from rover_pipeline.simulate.faults import Unkind
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, Paths
-from rover_pipeline.simulate.sensors.radar import RadarErrors
+from rover_pipeline.simulate.sensors.radar import NODES, Paths, RadarErrors
 from tests.kit import spec_of, times
 from tests.radar.scenes import Target, chirps, texts
 from tests.radar.test_coupling import still_life

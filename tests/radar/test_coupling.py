@@ -14,7 +14,7 @@ from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.faults import Unkind
-from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.sensors.radar import NOISE, RadarErrors
 from tests.radar.scenes import Target, chirps, texts, words
 

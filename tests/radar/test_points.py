@@ -12,7 +12,7 @@ from rover_pipeline.radar.detect import Cells, ca_noise, sidelobe_envelope
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import unit_gain_window
 from rover_pipeline.radar.steps import points
-from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.sensors.radar import NOISE
 from tests.radar.scenes import Target, chirps, texts, words
 

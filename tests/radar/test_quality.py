@@ -15,8 +15,8 @@ from rover_pipeline.radar.health import antenna_power, clipped_share, conclude, 
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.steps import points
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.radar import bursts
 from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace

@@ -15,7 +15,7 @@ from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion, ellipse
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, World, box
 from rover_pipeline.simulate.sensors import camera, lidar
-from rover_pipeline.simulate.sensors.propagation import NODES, Paths, Scatterers, paths, scatter
+from rover_pipeline.simulate.sensors.radar import NODES, Paths, Scatterers, paths, scatter
 
 LIGHT = Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.3, (0.0, 0.0, 0.0), 100.0)
 #: Half extents of the body and height of its centre, x of the wall's front and its half extents; metres.

@@ -10,10 +10,10 @@ import pytest
 from scipy.constants import speed_of_light
 from xwr.rsp import numpy as xwr
 
+from rover_pipeline.simulate.presets import Chirps
 from rover_pipeline.simulate.scene.world import Light, World
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, Paths, Scatterers, paths
+from rover_pipeline.simulate.sensors.radar import NODES, Paths, Scatterers, paths
 
 DEVICES: dict[str, Any] = {
     "AWR1843": xwr.AWR1843Boost,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.simulate.faults import Unkind
+from rover_pipeline.simulate.presets import DESIGN_GHZ, Chirps
 from rover_pipeline.simulate.sensors import radar
-from rover_pipeline.simulate.sensors.chirps import DESIGN_GHZ, Chirps
 from rover_pipeline.simulate.sensors.radar import RadarErrors, with_ghosts
 from tests.simulate.test_radar import chirps, echo
 

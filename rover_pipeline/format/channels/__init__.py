@@ -14,7 +14,7 @@ from rover_pipeline.format.meta import ChannelSpec
 __all__ = ["Channel", "ChannelWriter", "create_channel", "encode_sample", "open_channel"]
 
 #: Modules that are not called like the format. PyAV takes 0.1 s to import, and a reader of video does not need it.
-_MODULES = {"jpgChannel": "jpeg", "jpgWriter": "jpeg", "mjpgWriter": "mjpg_writer"}
+_MODULES = {"jpg": "jpeg", "mjpg": "jpeg", "lzma": "lzmaf", "mjpgWriter": "mjpg_writer"}
 
 
 def open_channel(path: Path, spec: ChannelSpec) -> Channel:
@@ -33,5 +33,6 @@ def encode_sample(format: str, sample: np.ndarray) -> bytes:
 
 
 def _load(format: str, kind: str) -> Any:
-    module = importlib.import_module(f"{__name__}.{_MODULES.get(f'{format}{kind}', format)}")
+    name = _MODULES.get(f"{format}{kind}") or _MODULES.get(format, format)
+    module = importlib.import_module(f"{__name__}.{name}")
     return getattr(module, f"{format.capitalize()}{kind}")
