@@ -12,7 +12,7 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw.map_view import FloorPlan
-from rover_pipeline.draw.scales import HEIGHTS, colour_map, decibel_limits, distance_limits
+from rover_pipeline.draw.pixels import HEIGHTS, colour_map, decibel_limits, distance_limits
 from rover_pipeline.draw.tuning import TUNING
 
 #: Distances that a colour bar names, m, where they occur. Layout.

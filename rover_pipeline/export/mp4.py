@@ -15,8 +15,19 @@ import numpy as np
 from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.pictures import resize
 from rover_pipeline.camera.steps import smaller
-from rover_pipeline.draw.pixels import ViewFromAbove, blank, draw_caption, draw_text, fit, message_panel, range_picture
-from rover_pipeline.draw.scales import colourise, decibel_limits, distance_limits, metres
+from rover_pipeline.draw.pixels import (
+    ViewFromAbove,
+    blank,
+    colourise,
+    decibel_limits,
+    distance_limits,
+    draw_caption,
+    draw_text,
+    fit,
+    message_panel,
+    metres,
+    range_picture,
+)
 from rover_pipeline.draw.theme import GROUND, REMARK
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress

@@ -19,7 +19,7 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import resize, undistort
-from rover_pipeline.draw.scales import height_colours, velocity_colours
+from rover_pipeline.draw.pixels import height_colours, velocity_colours
 from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError

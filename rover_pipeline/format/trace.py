@@ -325,15 +325,10 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**old, **new}
     if isinstance(old.get("rig"), dict) and isinstance(new.get("rig"), dict):
         merged["rig"] = {**old["rig"], **new["rig"]}
-    origins = [each for config in (old, new) for each in _listed(config.get("imported"))]
+    listed = (config.get("imported") or [] for config in (old, new))
+    origins = [each for some in listed for each in (some if isinstance(some, list) else [some])]
     unique = [each for number, each in enumerate(origins) if each not in origins[:number]]
     merged |= {"imported": unique} if unique else {}
     if old.get("comment") and new.get("comment") and old["comment"] != new["comment"]:
         merged["comment"] = f"{old['comment']}; {new['comment']}"
     return merged
-
-
-def _listed(origin: Any) -> list[Any]:
-    if origin is None:
-        return []
-    return list(origin) if isinstance(origin, list) else [origin]

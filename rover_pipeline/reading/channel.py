@@ -291,9 +291,7 @@ class Channel:
         self._require_memory(len(samples))
         if isinstance(samples, range) and samples.step == 1:
             return self._channel.read(samples.start, max(samples.start, samples.stop)), slice(None)
-        numbers = np.asarray(samples, "i8")
-        block, at = self._gather(numbers)
-        return block, slice(None) if isinstance(samples, range) and (at == np.arange(len(at))).all() else at
+        return self._gather(np.asarray(samples, "i8"))
 
     def _gather(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """An array with the samples of these numbers, each read once, and where in it each of them is."""

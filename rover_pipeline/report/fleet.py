@@ -108,14 +108,9 @@ class Row:
 
 
 def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, list[Row]]:
-    """Write the page of many recordings, after the pages of those that have none or have changed since. Raises
-    ConfigError where `out` is missing although `entries` is not one folder with traces, and InTheWayError where the
-    directory holds something else than the page of many recordings.
-
-    Args:
-        entries: traces, and folders with traces.
-        out: directory of the page; `_report` in the folder with traces, if `entries` is one.
-    """
+    """Write the page of traces, and folders with traces, after the pages of those that have none or have changed since.
+    `out`: directory of the page; `_report` in the folder with traces, if `entries` is one. Raises ConfigError where
+    `out` is missing although it is not, and InTheWayError where the directory holds something else than such a page."""
     directory = (out or _default_directory(entries)).absolute()
     if problem := in_the_way(directory):
         raise InTheWayError(problem)

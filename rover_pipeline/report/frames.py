@@ -13,7 +13,7 @@ import numpy as np
 from rover_pipeline.calibrate.outlines import Pair
 from rover_pipeline.draw import charts, pixels
 from rover_pipeline.draw.charts import Chart, Curve, Span
-from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
+from rover_pipeline.draw.pixels import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.errors import ConfigError, FormatError, as_damage, unless_damaged
 from rover_pipeline.format.meta import META

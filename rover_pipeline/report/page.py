@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.draw.charts import path
-from rover_pipeline.draw.scales import colourise
+from rover_pipeline.draw.pixels import colourise
 from rover_pipeline.engine.parallel import Processes
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures

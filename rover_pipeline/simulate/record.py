@@ -208,7 +208,7 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
     """Seconds that the recording will take, from one sample of each sensor; another one before it compiles kernels."""
     total = 0.0
     for sensor in sensors:
-        source, clock = _source(rig, sensor), rig.clocks[sensor]
+        source, clock = _SOURCES[rig.sensors[sensor].type](rig, sensor), rig.clocks[sensor]
         ticks = list(itertools.islice(clock.ticks(duration, rig.key(sensor)), source.batch))
         for _ in range(2):
             begin = time.monotonic()
@@ -222,8 +222,8 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
 
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
     """Write one sensor and its truth."""
-    source, truth, clock = _source(rig, sensor), Truth(rig, sensor), rig.clocks[sensor]
     type, is_main = rig.sensors[sensor].type, sensor == rig.main
+    source, truth, clock = _SOURCES[type](rig, sensor), Truth(rig, sensor), rig.clocks[sensor]
     truth_name = "_truth" if is_main else f"_truth_{sensor}"
     # It takes longer to hand a sample of an IMU to a thread than to compute it.
     threads = 1 if source.batch > 1 else threads
@@ -298,10 +298,6 @@ class _Source(NamedTuple):
             return value
         format = self.channels[name].format
         return value[None] if format == "raw" else encode_sample(format, value)
-
-
-def _source(rig: Rig, sensor: str) -> _Source:
-    return _SOURCES[rig.sensors[sensor].type](rig, sensor)
 
 
 def _lidar(rig: Rig, sensor: str) -> _Source:

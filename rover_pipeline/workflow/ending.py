@@ -129,13 +129,9 @@ class Row(NamedTuple):
 
 
 def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
-    """Report what failed and why, and make the pages that were withheld. Returns the exit status of the run.
-
-    Args:
-        each: the jobs of a run that plans one for each recording.
-        failed: jobs that failed, by Snakemake's number of them.
-        whole: whether all jobs were run, as far as Snakemake knows.
-    """
+    """Report what failed and why, and make the pages that were withheld. Returns the exit status of the run. `each`:
+    the jobs of a run that plans one for each recording; `failed`: jobs that failed, by Snakemake's number of them;
+    `whole`: whether all jobs were run, as far as Snakemake knows."""
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
     rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
     remarks = []

@@ -48,19 +48,13 @@ class Flow(Worlds):
 
     def __init__(
         self,
-        values: Mapping[str, Any],
-        folder: Path | None = None,
+        values: Mapping[str, Any],  # of the configuration.
+        folder: Path | None = None,  # that relative paths start from; None = the working directory.
         *,
-        locate: bool = True,
+        locate: bool = True,  # False = look for no recordings, in a job that is given its own one.
+        # What of the values the user gave on the command line, even if it is the default.
         typed: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """
-        Args:
-            values: of the configuration.
-            folder: that relative paths start from; None = the working directory.
-            locate: False = look for no recordings, in a job that is given its own one.
-            typed: what of the values the user gave on the command line, even if it is the default.
-        """
         super().__init__(values, typed)
         #: directory of results -> names of the outputs that are asked for, once `targets` has been called.
         self.wanted: dict[Path, list[str]] = {}

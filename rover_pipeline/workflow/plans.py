@@ -125,12 +125,9 @@ class Plans:
     """The plans of a run, which its jobs read in `folder`."""
 
     def __init__(self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool) -> None:
-        """
-        Args:
-            pending: names of the outputs of a recording that have no stamp, or are made from one without.
-            begins: whether this is the process that the user started, and not one of its jobs.
-            away: whether jobs run on other machines: the groups of their profile, not we, join brief steps.
-        """
+        # `pending`: names of the outputs of a recording that have no stamp, or are made from one without; `begins`:
+        # whether this is the process that the user started, and not one of its jobs; `away`: whether jobs run on other
+        # machines: the groups of their profile, not we, join brief steps.
         self.flow, self._pending, self._away = flow, pending, away
         given = "" if begins else os.environ.get(PLAN_VARIABLE, "")
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)

@@ -43,11 +43,7 @@ class RecordingJobs:
     have to be made there, only where there are some; `pattern`: output of the rule, with the wildcard `trace`."""
 
     def __init__(self, flow: Flow, *, away: bool, begins: bool) -> None:
-        """
-        Args:
-            away: whether jobs run on other machines.
-            begins: whether this is the process that the user started, and not one of its jobs.
-        """
+        # `away`: whether jobs run on other machines; `begins`: whether this process is the user's, and no job of it.
         self.flow, self.away = flow, away
         self.pending: dict[Path, list[str]] = {}
         given = "" if begins else os.environ.get(RUN_VARIABLE, "")

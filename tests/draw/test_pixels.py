@@ -12,12 +12,14 @@ from rover_pipeline.draw.pixels import (
     EmbeddedImage,
     ViewFromAbove,
     blank,
+    colourise,
+    decibel_limits,
     embed_image,
     polar_to_cartesian,
     radar_points_picture,
     resize_image,
+    velocity_colours,
 )
-from rover_pipeline.draw.scales import colourise, decibel_limits, velocity_colours
 from rover_pipeline.draw.theme import APPROACHING, RECEDING, STILL
 
 
