@@ -19,8 +19,7 @@ from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step, loaded
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
-from rover_pipeline.format.channels.base import note_place
-from rover_pipeline.format.channels.raw import write_at
+from rover_pipeline.format.channels.base import note_place, write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.lookup import load

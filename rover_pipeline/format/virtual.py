@@ -22,8 +22,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
 from rover_pipeline.format.attempt import Attempt, remove_tree, switch
 from rover_pipeline.format.channels import create_channel
-from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
-from rover_pipeline.format.channels.raw import allocate, write_at
+from rover_pipeline.format.channels.base import EncodedWriter, allocate, sync_file, sync_new_name, write_at
 from rover_pipeline.format.files import is_plain, is_stamp
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance

@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.errors import SampleIndexError, UnknownAttributeError, UnknownNameError, did_you_mean, short
 from rover_pipeline.format import channels as stored
-from rover_pipeline.format.channels.raw import RawChannel
+from rover_pipeline.format.channels.base import RawChannel
 from rover_pipeline.format.descriptions import PICTURES, axes_and_unit
 from rover_pipeline.format.meta import ChannelSpec
 

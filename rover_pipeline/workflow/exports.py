@@ -25,7 +25,7 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.rule_inputs import sensor_files, withdraw
+from rover_pipeline.workflow.needs import sensor_files, withdraw
 
 
 class Exports:

@@ -33,8 +33,7 @@ from rover_pipeline.format.virtual import discard, in_the_way
 from rover_pipeline.options import DASK_VARIABLE
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.needs import Needs
-from rover_pipeline.workflow.rule_inputs import StepInput, kept, made_by, refusal, untrue, withdraw
+from rover_pipeline.workflow.needs import Needs, StepInput, kept, made_by, refusal, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
 

@@ -42,7 +42,7 @@ from rover_pipeline.format.trace import CONFIG, has_files, is_trace
 from rover_pipeline.kinematics.options import RIG_FILES
 from rover_pipeline.lookup import load
 from rover_pipeline.workflow.interruptible import run_group
-from rover_pipeline.workflow.rule_inputs import refusal
+from rover_pipeline.workflow.needs import refusal
 from rover_pipeline.workflow.worlds import nested
 
 # A capture in the place of a recording: it is imported beside itself, once, and then a recording as any other.

@@ -30,7 +30,7 @@ from rover_pipeline.format.sensor import TS
 from rover_pipeline.lookup import start_collector
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.rule_inputs import made_by
+from rover_pipeline.workflow.needs import made_by
 
 # What the outputs of a recording cost: time of a processor, memory, and bytes. Computed from the sizes of its files.
 #

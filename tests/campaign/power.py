@@ -45,7 +45,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.trace import is_trace
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.rule_inputs import untrue
+from rover_pipeline.workflow.needs import untrue
 from tests.campaign.forked import Tally, run_cases
 from tests.campaign.power_disk import Disk, Tree, calls, digest, read_tree
 from tests.campaign.power_images import on_real_disks

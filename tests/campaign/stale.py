@@ -37,7 +37,7 @@ from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.rule_inputs import untrue
+from rover_pipeline.workflow.needs import untrue
 from tests.kit import small_trace, write_odometry
 
 MADE = (

@@ -22,7 +22,7 @@ from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.parallel import Failure, ordered_map
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.channels.raw import allocate, write_at
+from rover_pipeline.format.channels.base import allocate, write_at
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.options import DaskOptions, InputOptions
 from rover_pipeline.table import find_step

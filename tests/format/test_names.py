@@ -16,7 +16,7 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.table import TABLE
-from rover_pipeline.workflow.rule_inputs import untrue
+from rover_pipeline.workflow.needs import untrue
 from tests.kit import small_trace, snapshot
 
 #: What leads out of a folder, or is no name of a file.

@@ -22,7 +22,7 @@ from rover_pipeline.format.provenance import PROVENANCE, stale_results
 from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.rule_inputs import untrue
+from rover_pipeline.workflow.needs import untrue
 from tests.kit import small_trace, write_odometry
 
 STAMP = ".options-0"

@@ -21,10 +21,10 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.ending import failures
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.needs import StepInput
 from rover_pipeline.workflow.plans import Cost, cost_of
 from rover_pipeline.workflow.recording_job import RUN_VARIABLE, SOURCES, run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
-from rover_pipeline.workflow.rule_inputs import StepInput
 from tests.kit import small_trace
 from tests.workflow.runs import result_bytes, snakemake
 

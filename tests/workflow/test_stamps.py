@@ -19,7 +19,7 @@ from rover_pipeline.format.trace import new_trace
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
-from rover_pipeline.workflow.rule_inputs import untrue
+from rover_pipeline.workflow.needs import untrue
 from tests.kit import small_trace, snapshot
 from tests.workflow.runs import snakemake
 

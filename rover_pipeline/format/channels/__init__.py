@@ -14,7 +14,7 @@ from rover_pipeline.format.meta import ChannelSpec
 __all__ = ["Channel", "ChannelWriter", "create_channel", "encode_sample", "open_channel"]
 
 #: Modules that are not called like the format. PyAV takes 0.1 s to import, and a reader of video does not need it.
-_MODULES = {"jpg": "jpeg", "mjpg": "jpeg", "lzma": "lzmaf", "mjpgWriter": "mjpg_writer"}
+_MODULES = {"raw": "base", "jpg": "jpeg", "mjpg": "jpeg", "lzma": "lzmaf", "mjpgWriter": "mjpg_writer"}
 
 
 def open_channel(path: Path, spec: ChannelSpec) -> Channel:
