@@ -11,18 +11,7 @@ from matplotlib import colormaps
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 from rover_pipeline.camera.pictures import encode_picture, resize
-from rover_pipeline.draw.theme import (
-    APPROACHING,
-    CAPTION,
-    COLOUR_MAPS,
-    GROUND,
-    RECEDING,
-    REMARK,
-    RING,
-    RING_LABEL,
-    ROVER,
-    STILL,
-)
+from rover_pipeline.draw import theme
 from rover_pipeline.draw.tuning import TUNING
 from rover_pipeline.lidar.ranges import CLIPPED
 
@@ -31,12 +20,14 @@ from rover_pipeline.lidar.ranges import CLIPPED
 #: m/s. Layout.
 _SPAN_DB, HEIGHTS, _FULL_SPEED = 70.0, (-1.8, 1.5), 1.0
 #: Of an odd number of colours, so that one of them is `STILL`. Layout.
-_VELOCITY = LinearSegmentedColormap.from_list("velocity", np.array([APPROACHING, STILL, RECEDING]) / 255, 257)
+_VELOCITY = LinearSegmentedColormap.from_list(
+    "velocity", np.array([theme.APPROACHING, theme.STILL, theme.RECEDING]) / 255, 257
+)
 
 
 def colour_map(quantity: str) -> Colormap:
     """The colours of `velocity`, or of a quantity of `COLOUR_MAPS`."""
-    return _VELOCITY if quantity == "velocity" else colormaps[COLOUR_MAPS[quantity]]
+    return _VELOCITY if quantity == "velocity" else colormaps[theme.COLOUR_MAPS[quantity]]
 
 
 def colourise(values: np.ndarray, low: float, high: float, quantity: str) -> np.ndarray:
@@ -116,7 +107,7 @@ def resize_image(image: np.ndarray, width: int, aspect: float | None = None) -> 
 
 def blank(width: int, height: int) -> np.ndarray:
     """The ground of a picture, u1 RGB (height, width, 3)."""
-    return np.full((height, width, 3), GROUND, "u1")
+    return np.full((height, width, 3), theme.GROUND, "u1")
 
 
 def fit(picture: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -140,14 +131,14 @@ def draw_caption(picture: np.ndarray, text: str) -> None:
     """Write into the upper left corner, on a darkened ground so that it can be read."""
     (width, height), below = cv2.getTextSize(text, _FONT, 0.5, 1)
     picture[: height + below + 8, : width + 12] //= 3
-    draw_text(picture, text, (6, height + 5), CAPTION)
+    draw_text(picture, text, (6, height + 5), theme.CAPTION)
 
 
 def message_panel(width: int, height: int, text: str) -> np.ndarray:
     """A panel with nothing but a message in its middle."""
     picture = blank(width, height)
     (wide, high), _ = cv2.getTextSize(text, _FONT, 0.5, 1)
-    draw_text(picture, text, ((width - wide) // 2, (height + high) // 2), REMARK)
+    draw_text(picture, text, ((width - wide) // 2, (height + high) // 2), theme.REMARK)
     return picture
 
 
@@ -175,9 +166,9 @@ class ViewFromAbove(NamedTuple):
         column, row = (int(each) for each in self.centre)
         for distance in range(step, int(reach) + 1, step):
             radius = round(distance * self.scale)
-            cv2.circle(self.picture, (column, row), radius, RING, self.line, cv2.LINE_AA)
+            cv2.circle(self.picture, (column, row), radius, theme.RING, self.line, cv2.LINE_AA)
             place = (column + 4 * self.line, row - radius + 14 * self.line)
-            draw_text(self.picture, f"{distance} m", place, RING_LABEL, 0.38 * self.line, self.line)
+            draw_text(self.picture, f"{distance} m", place, theme.RING_LABEL, 0.38 * self.line, self.line)
 
     def draw_lidar_points(self, points: np.ndarray) -> None:
         """Colour each pixel by its highest point, f4 (N, 3), m. Ceilings are left out."""
@@ -200,9 +191,9 @@ class ViewFromAbove(NamedTuple):
         """A line through past positions, f8 (N, 3), m, and an arrow that points ahead at the sensor."""
         if len(past) > 1:
             line = np.rint(self.pixels(past)).astype("i4")
-            cv2.polylines(self.picture, [line], False, ROVER, self.line, cv2.LINE_AA)
+            cv2.polylines(self.picture, [line], False, theme.ROVER, self.line, cv2.LINE_AA)
         arrow = np.array([[0, -9], [-5, 6], [5, 6]]) + np.array(self.centre, int)
-        cv2.fillPoly(self.picture, [arrow.astype("i4")], ROVER, cv2.LINE_AA)
+        cv2.fillPoly(self.picture, [arrow.astype("i4")], theme.ROVER, cv2.LINE_AA)
 
 
 def radar_points_picture(points: np.ndarray, doppler: np.ndarray, reach: float, width: int) -> np.ndarray:

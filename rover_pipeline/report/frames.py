@@ -30,7 +30,6 @@ from rover_pipeline.report.read.sensors import (
     SensorRecord,
     fit_line,
     read_sidecar,
-    sample_numbers,
     sensor_intervals,
 )
 from rover_pipeline.report.tuning import TUNING
@@ -341,7 +340,7 @@ def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
     curves = []
     for record in records:
         if not record.virtual and len(record.ts) > 2:
-            _, residual = fit_line(sample_numbers(record.ts), record.ts)
+            _, residual = fit_line(record.ts)
             curves.append(Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
     names = ", ".join(curve.title.removesuffix(", ms") for curve in curves)
     label = f"Distance of each sample's time from a constant rate, for {names}"

@@ -29,16 +29,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation import accuracy as measures
+from rover_pipeline.validation import rig
 from rover_pipeline.validation.accuracy import Accuracy, Contradiction, Relative, contradictions
-from rover_pipeline.validation.rig import (
-    SensorPoses,
-    is_plausible,
-    made_with,
-    read_sensor_poses,
-    section,
-    sensor_mount,
-    whole_sensor,
-)
 from rover_pipeline.validation.tuning import TUNING
 
 TRUTH, GNSS = "_truth", "gnss"
@@ -158,9 +150,11 @@ def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given,
             yield each, None, (f"{what}, whose distance from the {sensor} counts as error where it turns",)
 
 
-def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> tuple[SensorPoses, Poses, np.ndarray]:
+def beside(
+    trace: Path, name: str, given: Given, mount: Mount | None = None
+) -> tuple[rig.SensorPoses, Poses, np.ndarray]:
     """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
-    found = read_sensor_poses(trace / name)
+    found = rig.read_sensor_poses(trace / name)
     found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
@@ -226,7 +220,7 @@ def own_comparisons(trace: Path) -> Iterator[Comparison]:
 
 def _delay(trace: Path, name: str) -> float:
     """Seconds from the time of a pose to its instant: a pose of `_radar_pose` is that in the middle of the chirps."""
-    value = section(read_provenance(trace / name), "measured").get(_INSTANT) if name == "_radar_pose" else None
+    value = rig.section(read_provenance(trace / name), "measured").get(_INSTANT) if name == "_radar_pose" else None
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
@@ -312,7 +306,7 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
     if not folders and not places:
         raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
     for folder in folders:
-        stamps, poses, valid = read_sensor_poses(folder)
+        stamps, poses, valid = rig.read_sensor_poses(folder)
         instants, sensor = stamps, Sensor(folder)
         if "true_ts" in sensor.specs:
             true = sensor.channel("true_ts").read_whole()
@@ -325,7 +319,7 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
         channels = set(Sensor(place).specs)
         names = ("position",) if "position" in channels else ("lat", "lon", "alt")
         if {*names} <= channels:
-            read = whole_sensor(place, *names, *{"cov"} & channels)
+            read = rig.whole_sensor(place, *names, *{"cov"} & channels)
             llh, ts = np.column_stack([read[name] for name in names]), read[TS]
             good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
             if good.any() or not folders:
@@ -335,14 +329,14 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
 
 def are_poses(poses: Poses) -> np.ndarray:
     """Which poses have a plausible position and a rotation that is one, bool (N,)."""
-    return np.asarray(is_plausible(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
+    return np.asarray(rig.is_plausible(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
 
 
 def _body(folder: Path) -> str:
     """What the poses of a sensor are of."""
     name, main = folder.resolve().name, Rig(folder.parent).main("lidar")
     if name == REFERENCE:
-        return str(made_with(folder.parent, folder.name).get("body", main))
+        return str(rig.made_with(folder.parent, folder.name).get("body", main))
     if name.startswith(f"{TRUTH}_"):
         return name.removeprefix(f"{TRUTH}_")
     return trajectories(folder.parent).get(name, main)
@@ -355,7 +349,7 @@ def body_mount(trace: Path, name: str, sensor: str) -> Mount | None:
     """
     if sensor == Rig(trace).main("lidar"):
         return IDENTITY
-    found = sensor_mount(trace, sensor, name)
+    found = rig.sensor_mount(trace, sensor, name)
     return found if found.known else None
 
 
@@ -372,7 +366,7 @@ def stated_by(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None
 
 
 def _of_both(
-    cov: np.ndarray | None, both: np.ndarray, given: Given, found: SensorPoses, wanted: Poses, mount: Mount | None
+    cov: np.ndarray | None, both: np.ndarray, given: Given, found: rig.SensorPoses, wanted: Poses, mount: Mount | None
 ) -> np.ndarray | None:
     """Covariances of the differences of poses from the reference, relative to the first one: of a place both deviate
     from the truth, and so they did at the first one."""
@@ -390,7 +384,7 @@ def read_imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
     with unless_damaged():  # of an IMU that is not there, or without accelerations, too
         imu = Rig(trace).main("imu")
-        read, mount = whole_sensor(trace / imu, "acc"), body_mount(trace, name, imu) or IDENTITY
+        read, mount = rig.whole_sensor(trace / imu, "acc"), body_mount(trace, name, imu) or IDENTITY
         good = read[VALID].astype(bool) & np.isfinite(read["acc"]).all(1)
         if good.any():
             return read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)

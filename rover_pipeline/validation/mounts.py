@@ -47,19 +47,7 @@ from rover_pipeline.radar.inertial_odometry import measured_motion
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocitySection
 from rover_pipeline.radar.timing import frame_duration
 from rover_pipeline.radar.velocity_factors import Measured
-from rover_pipeline.validation.rig import (
-    camera_lens,
-    clock_options,
-    config_of,
-    made_with,
-    read_optional,
-    read_states,
-    read_trajectory,
-    section,
-    sensor_mount,
-    times_options,
-    whole_sensor,
-)
+from rover_pipeline.validation import rig as results
 
 
 class Shown(NamedTuple):
@@ -81,7 +69,7 @@ def shown_mounts(trace: Path, cores: int = 1) -> Iterator[Shown]:
         yield from shown_beside_imu(trace, brief=True)
         return
     with as_damage(trace / "_odom"):
-        trajectory, rig = read_trajectory(trace, PosesSection().max_gap), Rig(trace)
+        trajectory, rig = results.read_trajectory(trace, PosesSection().max_gap), Rig(trace)
     sensors = [(sensor, type) for type in ESTIMATES for sensor in rig.of(type)]
     with closing(Processes(min(cores, len(sensors)))) as processes:
         for found in [processes.begin(partial(_shown, trace, trajectory), each) for each in sensors]:
@@ -102,7 +90,7 @@ def shown_beside_imu(trace: Path, *, brief: bool = False) -> Iterator[Shown]:
 
 def _shown(trace: Path, trajectory: Trajectory, of: tuple[str, str]) -> Shown | None:
     """The same of one sensor, which has a name and a type."""
-    declared = sensor_mount(trace, of[0])
+    declared = results.sensor_mount(trace, of[0])
     with as_damage(trace / of[0]):
         found = ESTIMATES[of[1]](trace, of[0], declared, trajectory)
     return None if found is None else Shown(*of, declared, *found)
@@ -115,13 +103,13 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     points, result = f"_{sensor}_points", f"_{sensor}_velocity"
     if not all((trace / each / META).is_file() for each in (points, result)):
         return None
-    read = whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
+    read = results.whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
     if len(read[TS]) < 2:
         return None
     options = _velocity_options(trace, sensor)
-    texts = [read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
-    frame = frame_duration(read[TS], config_of(trace, sensor), *texts)
-    times = clock("radar", read[TS], times_options(trace)).best + frame.middle
+    texts = [results.read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
+    frame = frame_duration(read[TS], results.config_of(trace, sensor), *texts)
+    times = clock("radar", read[TS], results.times_options(trace)).best + frame.middle
     # Of a radar that is too fast for its spans, those points alone are certain whose directions err to one side.
     enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= options.min_share * read["count"])
     # `check` names what is not finite, as a step of the user may have written it.
@@ -145,7 +133,7 @@ def _angle_errors(trace: Path, sensor: str, deviation: np.ndarray) -> np.ndarray
 
 def _velocity_options(trace: Path, sensor: str) -> VelocitySection:
     """What velocities of a radar were made with."""
-    options = made_with(trace, f"_{sensor}_velocity")
+    options = results.made_with(trace, f"_{sensor}_velocity")
     chosen = {key: options[key] for key in VelocitySection.model_fields if key in options}
     return VelocitySection.parse(chosen, "radar.velocity")
 
@@ -154,16 +142,16 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     """What velocities of a radar show of its mount beside the IMU that `_radar_odom` was made with."""
     if not all((trace / f"_{sensor}_{each}" / META).is_file() for each in ("points", "velocity")):
         return None
-    made = RadarOdometryOptions.parse(made_with(trace, "_radar_odom"), "radar_odometry")
-    imu = str(section(read_provenance(trace / "_radar_odom"), "sensors").get("imu", "imu"))
+    made = RadarOdometryOptions.parse(results.made_with(trace, "_radar_odom"), "radar_odometry")
+    imu = str(results.section(read_provenance(trace / "_radar_odom"), "sensors").get("imu", "imu"))
     options, rig = made.others.get(sensor, made), Rig(trace)
     if imu not in rig.of("imu"):  # a name in a file is no path
         return None
-    declared, mount = sensor_mount(trace, sensor, "_radar_odom"), sensor_mount(trace, imu, "_radar_odom")
-    read, filtered = whole_sensor(trace / f"_{sensor}_velocity", "vel", "cov"), f"_{imu}_filtered"
-    raw, turns = whole_sensor(trace / imu, "acc"), whole_sensor(trace / filtered, "avel")
-    texts = [read_optional(trace / sensor / name) for name in (rig.sidecar(sensor), META)]
-    middle = frame_duration(read[TS], config_of(trace, sensor), *texts).middle
+    declared, mount = (results.sensor_mount(trace, each, "_radar_odom") for each in (sensor, imu))
+    read, filtered = results.whole_sensor(trace / f"_{sensor}_velocity", "vel", "cov"), f"_{imu}_filtered"
+    raw, turns = results.whole_sensor(trace / imu, "acc"), results.whole_sensor(trace / filtered, "avel")
+    texts = [results.read_optional(trace / sensor / name) for name in (rig.sidecar(sensor), META)]
+    middle = frame_duration(read[TS], results.config_of(trace, sensor), *texts).middle
     times, ts = raw[TS], read[TS]
     if options.smoothed:
         times, ts = clock("imu", times, options.times).best, clock("radar", ts, options.times).best
@@ -172,7 +160,7 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     vel, cov = read["vel"].astype("f8"), read["cov"].astype("f8")
     vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1) | ~np.isfinite(cov).all(axis=(1, 2))] = np.nan
     radar = Measured(ts + middle, vel, cov, declared, options)
-    points = whole_sensor(trace / f"_{sensor}_points", "certain", "deviation")
+    points = results.whole_sensor(trace / f"_{sensor}_points", "certain", "deviation")
     error = _angle_errors(trace, sensor, points["deviation"][points["certain"] != 0])
     typical = np.median(error, axis=0) if len(error) else np.zeros(2)
     estimate = inertial_mount.calibrate(radar, recorded, typical, brief=brief)
@@ -181,18 +169,18 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
 
 def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     provenance = read_provenance(trace / "_odom")
-    used = section(provenance, "measured", "imus").get("used", "imu")
-    used = (section(provenance, "sensors").get("imu", "imu") if used == "imu" else used) == sensor
+    used = results.section(provenance, "measured", "imus").get("used", "imu")
+    used = (results.section(provenance, "sensors").get("imu", "imu") if used == "imu" else used) == sensor
     if not {"acc", "avel"} <= {*read_meta(trace / sensor)}:
         return None
-    read = whole_sensor(trace / sensor, "acc", "avel")
+    read = results.whole_sensor(trace / sensor, "acc", "avel")
     if len(read[TS]) < 2:
         return None
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
-    options, origin = OdometryOptions.parse({"times": times_options(trace).model_dump()}), trajectory.ts[0]
+    options, origin = OdometryOptions.parse({"times": results.times_options(trace).model_dump()}), trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
     # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
-    found: Any = section(provenance, "measured", "imu") if used else None
+    found: Any = results.section(provenance, "measured", "imu") if used else None
     if not found:
         instants = np.arange(trajectory.ts[0], trajectory.ts[-1], INTERVAL / 5)
         state, _ = trajectory.at(instants)
@@ -212,7 +200,7 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
 
 def _lidar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
     """Of a lidar beside the main one: `_odom` has estimated it."""
-    found = section(read_provenance(trace / "_odom"), "measured", "lidars", "mounts", sensor)
+    found = results.section(read_provenance(trace / "_odom"), "measured", "lidars", "mounts", sensor)
     if not found:
         return None
     try:
@@ -251,9 +239,10 @@ def camera_pairs(trace: Path, camera: str, declared: Mount, pictures: int = _PIC
     RoverError where a sensor is damaged, or the camera has no intrinsics."""
     rig = Rig(trace)
     name = rig.main("lidar") or "lidar"
-    options, lidar, metadata = clock_options(trace), Sensor(trace / name), read_text(trace / name / rig.sidecar(name))
+    options, folder = results.clock_options(trace), trace / name
+    lidar, metadata = Sensor(folder), read_text(folder / rig.sidecar(name))
     reader = lidar_reader(metadata, options.ts_reference)
-    motion = reader.motion(read_states(trace), options.times)
+    motion = reader.motion(results.read_states(trace), options.times)
     channels: tuple[str, ...] = tuple(each for each in ("rng", "xyz", "count", "time") if each in lidar.specs)
     stamps = lidar.times(lidar.length(truncate=True, channels=channels))
     lens, video, times = _recorded(trace, camera, PIXEL)
@@ -330,12 +319,12 @@ def _recorded(trace: Path, camera: str, degrees: float) -> tuple[Lens, Channel, 
     ts = source.times(min(len(video), source.length(truncate=True, channels=())))
     if not len(ts):
         raise FormatError(f"{source.path}: has no whole picture with a time; look at `rover-pipeline check {trace}`")
-    lens = camera_lens(trace, camera)
+    lens = results.camera_lens(trace, camera)
     if isinstance(video, PictureChannel):  # raw pictures are read whole in any case
         factor = max(factor for factor in FACTORS if factor <= max(1.0, np.radians(degrees) * lens.fx))
         video = video.reduced(factor, colours=1)
     height, width = video.spec.shape[:2]
-    return lens.resized(width, height), video, corrected("camera", ts, ts, clock_options(trace).times)
+    return lens.resized(width, height), video, corrected("camera", ts, ts, results.clock_options(trace).times)
 
 
 def _grey(video: Channel, number: int) -> np.ndarray:

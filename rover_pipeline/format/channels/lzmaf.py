@@ -18,17 +18,8 @@ import numpy as np
 from imagecodecs import LzmaError, lzma_decode
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.channels.base import (
-    MAX_SAMPLES,
-    MAX_STORED,
-    Channel,
-    ChannelWriter,
-    EncodedWriter,
-    close_synced,
-    note_place,
-    sync_file,
-)
-from rover_pipeline.format.files import opened_file, opened_regular, read_bounded, read_exactly, regular_size
+from rover_pipeline.format.channels import base
+from rover_pipeline.format.files import opened_file, opened_regular, read_bounded, read_exactly, regular_size, sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
 #: Bytes that are read or decompressed at once. Schedule.
@@ -39,7 +30,7 @@ _DECODER_BYTES = 1 << 28
 _MAX_RATIO, _FREE_BYTES = 1000, 1 << 26
 
 
-class LzmaChannel(Channel):
+class LzmaChannel(base.Channel):
     """One stream: to find its length or a sample, everything before it must be decompressed.
 
     Memory use is one block whatever the length. The time to read sample i grows with i.
@@ -48,7 +39,8 @@ class LzmaChannel(Channel):
     random_access = False
 
     def _open(self) -> int:
-        size, limit = 0, min(MAX_SAMPLES * self.spec.sample_bytes, _FREE_BYTES + _MAX_RATIO * regular_size(self.path))
+        size, most = 0, _FREE_BYTES + _MAX_RATIO * regular_size(self.path)
+        limit = min(base.MAX_SAMPLES * self.spec.sample_bytes, most)
         for block in self._blocks():
             size += len(block)
             if size > limit:
@@ -95,7 +87,7 @@ class LzmaChannel(Channel):
                 raise self.fail("holds bytes after the end of its stream; `lzma` is one stream (is this `lzmaf`?)")
 
 
-class LzmaWriter(ChannelWriter):
+class LzmaWriter(base.ChannelWriter):
     """Compresses all samples into one stream, which ends when the writer is closed."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
@@ -109,7 +101,7 @@ class LzmaWriter(ChannelWriter):
     def close(self) -> None:
         if not self._raw.closed:
             self._file.close()
-            close_synced(self._raw)
+            base.close_synced(self._raw)
 
 
 _MAGIC = b"\xfd7zXZ\x00"
@@ -119,7 +111,7 @@ _HEADER = 12
 _SCAN = 1 << 22
 
 
-class LzmafChannel(Channel):
+class LzmafChannel(base.Channel):
     """Samples that are compressed one by one. One `pread` reads a range, and decoding releases the GIL."""
 
     def _open(self) -> int:
@@ -137,8 +129,8 @@ class LzmafChannel(Channel):
                 self.leftover = (
                     f"the last {size - int(offsets[-1]):,} bytes, from byte {offsets[-1]}, are part of a sample"
                 )
-        if len(offsets) - 1 > MAX_STORED:
-            raise self.too_many(len(offsets) - 1, MAX_STORED)
+        if len(offsets) - 1 > base.MAX_STORED:
+            raise self.too_many(len(offsets) - 1, base.MAX_STORED)
         self._offsets = offsets
         return len(offsets) - 1
 
@@ -146,7 +138,7 @@ class LzmafChannel(Channel):
         """Offsets from the index file; None when it is missing or empty."""
         path = self.path.with_name(self.path.name + "_i")
         try:
-            data = read_bounded(path, 8 * (MAX_STORED + 1), f"an index of {MAX_STORED:,} samples")
+            data = read_bounded(path, 8 * (base.MAX_STORED + 1), f"an index of {base.MAX_STORED:,} samples")
         except FileNotFoundError:
             return None
         offsets = np.frombuffer(data[: len(data) // 8 * 8], "<u8")
@@ -162,18 +154,18 @@ class LzmafChannel(Channel):
         return offsets[: int(np.searchsorted(offsets, size, side="right"))]
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
-        base = int(self._offsets[start])
+        first = int(self._offsets[start])
         sizes = np.diff(self._offsets[start : stop + 1])
         if (sizes > self.max_stored_bytes).any():
             at = start + int(np.argmax(sizes > self.max_stored_bytes))
             stored = f"{sizes[at - start]:,} bytes for {self.spec.sample_bytes:,} bytes of values"
             raise self.fail_at(at, int(self._offsets[at]), f"is corrupt: its index gives it {stored}")
         with opened_regular(self.path) as descriptor:
-            data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - base, base))
+            data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - first, first))
         for i in range(start, stop):
-            note_place(self.path, i, i)
-            begin, end = int(self._offsets[i]) - base, int(self._offsets[i + 1]) - base
-            self._decode(i, base + begin, data[begin:end], out[i - start, ...])
+            base.note_place(self.path, i, i)
+            begin, end = int(self._offsets[i]) - first, int(self._offsets[i + 1]) - first
+            self._decode(i, first + begin, data[begin:end], out[i - start, ...])
 
     def _decode(self, sample: int, byte: int, data: memoryview, out: np.ndarray) -> None:
         wanted = self.spec.sample_bytes
@@ -194,7 +186,7 @@ class LzmafChannel(Channel):
         out[...] = np.frombuffer(decoded, self.spec.dtype).reshape(self.spec.shape)
 
 
-class LzmafWriter(EncodedWriter):
+class LzmafWriter(base.EncodedWriter):
     """Compresses every sample on its own, with the collector's preset 0, and writes the index when closed."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
@@ -212,7 +204,7 @@ class LzmafWriter(EncodedWriter):
 
     def close(self) -> None:
         if not self._file.closed:
-            close_synced(self._file)
+            base.close_synced(self._file)
             index = self.path.with_name(self.path.name + "_i")
             index.write_bytes(np.asarray(self._offsets, "<u8").tobytes())
             sync_file(index)
@@ -255,7 +247,7 @@ def stream_ends(descriptor: int, start: int, size: int, longest: int) -> list[in
     if read_exactly(descriptor, len(_MAGIC), position) != _MAGIC:
         return ends
     for scan in range(start + 1, size, _SCAN):
-        if scan - position > longest or len(ends) > MAX_STORED:
+        if scan - position > longest or len(ends) > base.MAX_STORED:
             return ends
         data = read_exactly(descriptor, _SCAN + len(_MAGIC) - 1, scan)
         for match in re.finditer(re.escape(_MAGIC), data):

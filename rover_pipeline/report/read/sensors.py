@@ -35,7 +35,7 @@ def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
         return {}
     is_gap = find_gaps(intervals)
     deviation = np.abs(intervals[~is_gap] - period)
-    slope, residual = fit_line(sample_numbers(ts), ts)
+    slope, residual = fit_line(ts)
     rate = 1 / slope
     return {
         "rate_hz": rate,
@@ -73,8 +73,9 @@ def sample_numbers(ts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(np.where(find_gaps(intervals), np.round(intervals / period), 1))])
 
 
-def fit_line(numbers: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray]:
-    """Least-squares line through time stamps: its slope, s per sample, and the residuals, f8 (sample,), s."""
+def fit_line(ts: np.ndarray) -> tuple[float, np.ndarray]:
+    """Least-squares line through times by the numbers of samples: its slope, s, and the residuals, f8 (sample,), s."""
+    numbers = sample_numbers(ts)
     x, y = numbers - numbers.mean(), ts - ts.mean()
     slope = float((x * y).sum()) / float((x * x).sum())
     return slope, y - slope * x
