@@ -106,11 +106,6 @@ class VirtualWriter:
         declared: names that the step of the result declares. Only these, names of the new result, channels and
             stamps are removed from an older result; None = all that its provenance lists.
         wait: for another process that makes the same; False = that is an error.
-
-    Attributes:
-        attempt: says whether a lock keeps all others away, and whether this process waited for another one.
-        partial: scratch folder. Files in it are published with the channels.
-        before: provenance of the result that was there when the lock was asked for.
     """
 
     def __init__(
@@ -120,13 +115,14 @@ class VirtualWriter:
         self.stamps = tuple(stamps)
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
-        self.before: dict[str, Any] | None = None
+        self.before: dict[str, Any] | None = None  #: provenance of the result of when the lock was asked for.
         self.attempt = Attempt(path, wait)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
 
     @property
     def partial(self) -> Path:
+        """Scratch folder. Files in it are published with the channels."""
         return self.attempt.folder
 
     def __enter__(self) -> Self:

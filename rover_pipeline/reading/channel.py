@@ -78,8 +78,7 @@ def select(key: Any, count: int, axes: int, where: str) -> Selection:
         count: number of samples; axes: number of axes of a sample.
         where: the channel or sensor, for messages.
 
-    Raises:
-        SampleIndexError: the key is nothing of this, or a number is beyond the samples.
+    Raises SampleIndexError where the key is nothing of this, or a number is beyond the samples.
     """
     keys = _without_ellipsis(key if isinstance(key, tuple) else (key,), axes + 1, where) or (slice(None),)
     first: Any = keys[0]

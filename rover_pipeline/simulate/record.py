@@ -31,7 +31,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import EPOCH, PACKETS_LOST_EVERY, Rig, Tick, build, is_lost
-from rover_pipeline.simulate.sensors import camera, gnss, imu, lidar, radar
+from rover_pipeline.simulate.sensors import camera, imu, lidar, radar
 from rover_pipeline.simulate.sensors.radar import NODES, bursts, paths, scatter, with_ghosts
 
 # The ground truth: the states of the sensors and of the moving bodies at the instants of the samples.
@@ -387,12 +387,12 @@ def _imu(rig: Rig, sensor: str) -> _Source:
 
 
 def _gnss(rig: Rig, sensor: str) -> _Source:
-    motion, noise = rig.mounted(sensor), gnss.NOISE * rig.sensors[sensor].noise
+    motion, noise = rig.mounted(sensor), imu.GNSS_NOISE * rig.sensors[sensor].noise
 
     def samples(ticks: Sequence[Tick]) -> Iterator[dict[str, np.ndarray | int]]:
         pos = motion.at(np.array([tick.time for tick in ticks])).pos
         errors = [noise * rig.random(sensor, tick.number).standard_normal(3) for tick in ticks]
-        for place in gnss.geodetic(pos + errors):
+        for place in imu.geodetic(pos + errors):
             yield {**dict(zip(("lat", "lon", "alt"), place, strict=True)), "cov": np.diag(noise**2)}
 
     channels = {

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
-from rover_pipeline.simulate.sensors.gnss import geodetic
+from rover_pipeline.simulate.sensors.imu import geodetic
 from rover_pipeline.validation.against import Against, Comparison, compare_trace
 from tests.kit import spec_of, times
 
