@@ -58,9 +58,7 @@ class Flow(Worlds):
         #: directory of results -> names of the outputs that are asked for, once `targets` has been called.
         self.wanted: dict[Path, list[str]] = {}
         self._pending: dict[Path, list[str]] = {}
-        self.datasets: list[
-            str
-        ] = []  #: directories of those that are asked for, once `Exports.targets` has been called.
+        self.datasets: list[str] = []  #: directories of those that are asked for, once `Exports.targets` was called.
         #: virtual sensor, or folder -> the input of its rule; none of a rule that lists its files by itself.
         self.inputs: dict[str, StepInput] = {}
         self.needs_of = Needs(self, set(), {})

@@ -129,8 +129,7 @@ class Plans:
         # whether this is the process that the user started, and not one of its jobs; `away`: whether jobs run on other
         # machines: the groups of their profile, not we, join brief steps.
         self.flow, self._pending, self._away = flow, pending, away
-        given = "" if begins else os.environ.get(PLAN_VARIABLE, "")
-        self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
+        self.folder = Path((None if begins else os.environ.get(PLAN_VARIABLE)) or RUNS / secrets.token_hex(6))
         os.environ[PLAN_VARIABLE] = str(self.folder)
 
     def begin(self, jobs: Iterable[Any]) -> None:

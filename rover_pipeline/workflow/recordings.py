@@ -46,8 +46,7 @@ class RecordingJobs:
         # `away`: whether jobs run on other machines; `begins`: whether this process is the user's, and no job of it.
         self.flow, self.away = flow, away
         self.pending: dict[Path, list[str]] = {}
-        given = "" if begins else os.environ.get(RUN_VARIABLE, "")
-        self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
+        self.folder = Path((None if begins else os.environ.get(RUN_VARIABLE)) or RUNS / secrets.token_hex(6))
         if begins:
             os.environ.pop(RUN_VARIABLE, None)
         self.pattern = f"{self.folder}/markers/{{trace}}"

@@ -17,7 +17,7 @@ RIG_PATH = ClosedPath([
 
 def world() -> World:
     """Two furnished rooms side by side, a corridor along both, three people."""
-    parts = [*_shell(), *_left_room(), *_right_room(), *_corridor()]
+    parts = [*_shell(), *_furniture()]
     bodies = (
         person("person in the left room", ellipse(5.6, 6.75, 0.9, 0.5), 0.9, coat="coat"),
         person("person in the right room", ellipse(10.4, 6.8, 1.1, 0.55), 1.1, coat="red cloth", start=2.0),
@@ -61,10 +61,10 @@ def _shell() -> list[Part]:
     return parts
 
 
-def _left_room() -> list[Part]:
+def _furniture() -> list[Part]:
     return [
+        # In the left room a sofa along the left wall, a low table and a television.
         rectangle((4.2, 5.2, 0.004), 2.6, 1.7, "up", "carpet"),
-        # A sofa along the left wall, a low table and a television.
         standing_box(0.55, 6.3, (0.9, 2.1, 0.42), "cloth"),
         box((0.16, 6.3, 0.6), (0.22, 2.1, 0.55), "cloth"),
         *(standing_box(0.55, y, (0.9, 0.22, 0.6), "cloth") for y in (5.2, 7.4)),
@@ -84,12 +84,7 @@ def _left_room() -> list[Part]:
         rectangle((6.2, 7.995, 1.55), 1.5, 1.2, "-y", "window"),
         rectangle((0.005, 6.3, 1.65), 1.3, 0.8, "+x", "picture"),
         box((4.75, 2.25, 0.42), (1.1, 0.12, 0.6), "metal"),
-    ]  # fmt: skip
-
-
-def _right_room() -> list[Part]:
-    return [
-        # Desks with screens along the right wall, cupboards, a pillar and boxes.
+        # In the right room desks with screens along the right wall, cupboards, a pillar and boxes.
         *table(15.55, 6.4, 0.8, 1.6, "white wood"),
         *(box((15.75, y, 1.02), (0.05, 0.6, 0.38), "black plastic") for y in (6.1, 6.8)),
         *chair(14.85, 6.4, 0.0),
@@ -106,11 +101,7 @@ def _right_room() -> list[Part]:
         rectangle((10.4, 7.995, 1.55), 1.5, 1.2, "-y", "window"),
         rectangle((15.995, 5.0, 1.6), 0.9, 1.2, "-x", "picture"),
         rectangle((11.6, 5.3, 0.004), 2.4, 1.6, "up", "carpet"),
-    ]
-
-
-def _corridor() -> list[Part]:
-    return [
+        # In the corridor cupboards and bins along the walls, pictures and a door.
         standing_box(5.5, 0.16, (1.0, 0.3, 0.9), "wood"),
         standing_box(10.8, 0.16, (1.2, 0.3, 1.0), "metal"),
         standing_box(-2.5, 0.5, (0.6, 0.6, 1.7), "white wood"),
