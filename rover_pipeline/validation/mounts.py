@@ -109,7 +109,7 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     options = _velocity_options(trace, sensor)
     texts = [results.read_optional(trace / sensor / name) for name in (Rig(trace).sidecar(sensor), META)]
     frame = frame_duration(read[TS], results.config_of(trace, sensor), *texts)
-    times = clock("radar", read[TS], results.times_options(trace)).best + frame.middle
+    times = clock("radar", read[TS], results.clock_options(trace).times).best + frame.middle
     # Of a radar that is too fast for its spans, those points alone are certain whose directions err to one side.
     enough = (read[VALID] != 0) & (read["certain"].sum(axis=1) >= options.min_share * read["count"])
     # `check` names what is not finite, as a step of the user may have written it.
@@ -177,7 +177,10 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
     if len(read[TS]) < 2:
         return None
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
-    options, origin = OdometryOptions.parse({"times": results.times_options(trace).model_dump()}), trajectory.ts[0]
+    options, origin = (
+        OdometryOptions.parse({"times": results.clock_options(trace).times.model_dump()}),
+        trajectory.ts[0],
+    )
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
     # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
     found: Any = results.section(provenance, "measured", "imu") if used else None

@@ -15,7 +15,6 @@ import numpy as np
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.clocks.clock import corrected, odometry_clock
-from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.engine.instances import as_types
 from rover_pipeline.engine.step import MAIN
 from rover_pipeline.errors import FormatError
@@ -70,11 +69,6 @@ def clock_options(trace: Path) -> PointsOptions:
     made = {"ts_reference": section(options, "lidar").get("ts_reference"), "times": section(options, "times")}
     values = {key: value for key, value in made.items() if value}
     return PointsOptions.parse({"compensate": True, **values}, "lidar.points")
-
-
-def times_options(trace: Path) -> TimesSection:
-    """Models of the clocks that `_odom` was made with."""
-    return clock_options(trace).times
 
 
 def camera_lens(trace: Path, camera: str = "camera") -> Lens:
@@ -144,7 +138,7 @@ def read_trajectory(trace: Path, max_gap: float = np.inf) -> Trajectory:
     """The lidar's motion at times without the jitter of their arrival, as `_odom` was made with. It is not known
     between states with more than `max_gap` seconds between them. Raises FormatError where no pose is valid."""
     odometry = read_states(trace)
-    trajectory = Trajectory.of(odometry, odometry_clock(odometry, times_options(trace)), max_gap=max_gap)
+    trajectory = Trajectory.of(odometry, odometry_clock(odometry, clock_options(trace).times), max_gap=max_gap)
     if not trajectory.valid.any():
         raise FormatError(f"{trace / '_odom'}: none of its {len(odometry['ts'])} poses is valid")
     return trajectory
@@ -152,4 +146,4 @@ def read_trajectory(trace: Path, max_gap: float = np.inf) -> Trajectory:
 
 def lidar_clock(trace: Path, ts: np.ndarray, trajectory: Trajectory) -> np.ndarray:
     """Times of a sensor that has those of the lidar, f8 (N,), s, without the jitter of their arrival."""
-    return corrected("lidar", ts, trajectory.stamps, times_options(trace))
+    return corrected("lidar", ts, trajectory.stamps, clock_options(trace).times)
