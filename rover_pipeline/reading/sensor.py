@@ -149,8 +149,10 @@ class Sensor:
         xarray = optional("xarray", "to_xarray", "xarray")
         key = slice(None) if samples is None else samples
         ts = np.atleast_1d(self.ts[key])
+        whole = np.floor(ts)  # and the fractions apart, for a product would be 256 ns coarse
+        nanoseconds = whole.astype("i8") * 1_000_000_000 + np.rint((ts - whole) * 1e9).astype("i8")
         coordinates: dict[str, Any] = {
-            TIME: (TIME, _as_datetime(ts), {"long_name": "time of the sample, UTC"}),
+            TIME: (TIME, nanoseconds.astype("datetime64[ns]"), {"long_name": "time of the sample, UTC"}),
             TS: (TIME, ts, {"units": "s", "long_name": "time of the sample since the Unix epoch"}),
             VALID: (TIME, np.atleast_1d(self.valid[key]), {"long_name": "whether the sample can be trusted"}),
         }
@@ -273,9 +275,3 @@ def _labels(sensor: Sensor, axis: str, size: int) -> Any:
         return (axis, known.values, {"units": known.unit, "positive": known.positive})
     labels = _LABELS.get(axis.removesuffix("_2"), [])
     return (axis, labels) if len(labels) == size else None
-
-
-def _as_datetime(ts: np.ndarray) -> np.ndarray:
-    """datetime64[ns] of f8 seconds; whole seconds and their fractions apart, for a product would be 256 ns coarse."""
-    whole = np.floor(ts)
-    return (whole.astype("i8") * 1_000_000_000 + np.rint((ts - whole) * 1e9).astype("i8")).astype("datetime64[ns]")

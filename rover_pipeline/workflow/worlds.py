@@ -43,13 +43,6 @@ _OF_A_RUN = (
 )
 
 
-def given_options(config: Config, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user gave: what differs from the defaults, and what was typed on the command line though it is one."""
-    names = flat(typed)
-    options = flat(config.model_dump(mode="json"))
-    return {name: value for name, value in options.items() if _differs(name, value) or _below(name, names)}
-
-
 def kept(remembered: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """What a recording remembers of options that the user says nothing of."""
     replaced = {each for each in remembered if _below(each, given) or any(_below(name, [each]) for name in given)}
@@ -67,12 +60,6 @@ def recalled(results: Path) -> dict[str, Any]:
         hint = "give --reset-config (snakemake: --config reset_config=true) to forget what is remembered there"
         raise ConfigError(f"{results / MEMORY}: {error}; {hint}") from error
     return options
-
-
-def to_remember(config: Config) -> dict[str, Any]:
-    """What recordings remember of the options that their results are made with."""
-    options = flat(config.model_dump(mode="json"))
-    return {name: value for name, value in options.items() if _differs(name, value) and is_remembered(name)}
 
 
 def flat(options: Mapping[str, Any], begin: str = "") -> dict[str, Any]:
@@ -123,7 +110,9 @@ class Worlds:
 
     def __init__(self, values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
         self.config = Config.parse(values)
-        self.given = given_options(self.config, typed)
+        named, options = flat(typed), flat(self.config.model_dump(mode="json"))
+        #: what the user gave: what differs from the defaults, and what was typed on the command line though it is one.
+        self.given = {name: each for name, each in options.items() if _differs(name, each) or _below(name, named)}
         self.made: dict[str, str] = {}  #: virtual sensor that a rule makes -> its stamp.
         self.steps: dict[str, Step] = {}  #: the same -> its step.
         self.mixed = False  #: whether recordings have different options.
@@ -168,7 +157,8 @@ class Worlds:
         """Keep the options of a recording with its results."""
         try:
             self._before.setdefault(results, {} if self.config.reset_config else read_memory(results))
-            write_memory(results, to_remember(self.of(results).config))
+            made_with = flat(self.of(results).config.model_dump(mode="json")).items()
+            write_memory(results, {key: each for key, each in made_with if _differs(key, each) and is_remembered(key)})
         except OSError as error:
             text = f"{results / MEMORY}: cannot be written ({error.strerror}); give the same options next time"
             print(f"rover-pipeline: {text}", file=sys.stderr)

@@ -128,13 +128,8 @@ def _shade_pixels(
     for k in range(3):
         colour = f4(materials.colour[m, k])
         for n in range(count):
-            levels[k, pixel[n]] = _level(colour * lit[n])
-
-
-@inlined
-def _level(light: float) -> int:
-    """A display's level for linear light, f4, 0 to 255, with a gamma of 2."""
-    return i4(f4(255.0) * math.sqrt(min(max(light, f4(0.0)), f4(1.0))) + f4(0.5))
+            # A display's level for linear light, with a gamma of 2.
+            levels[k, pixel[n]] = i4(f4(255.0) * math.sqrt(min(max(colour * lit[n], zero), one)) + f4(0.5))
 
 
 #: Lenses by name, for pictures of 1920x1080. The fisheye is that of the I/Q-1M recordings (RadarML/red-rover,

@@ -101,10 +101,6 @@ class Beams:
     def count(self) -> int:
         return len(self.altitude)
 
-    def pixel_shifts(self, columns: int) -> np.ndarray:
-        """Columns by which each row of an image must be rolled to destagger it, i8 (beam,)."""
-        return np.round((self.azimuth - self.azimuth.min()) * columns / 360).astype("i8")
-
 
 def _uniform_beams(
     product: str, count: int, half_angle: float, azimuth: tuple[float, ...], offset: float, detection_range: float
@@ -368,7 +364,7 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
             "columns_per_frame": columns,
             "columns_per_packet": 16,
             "fps": rate,
-            "pixel_shift_by_row": beams.pixel_shifts(columns).tolist(),
+            "pixel_shift_by_row": np.round((beams.azimuth - beams.azimuth.min()) * columns / 360).astype("i8").tolist(),
             "pixels_per_column": beams.count,
             **profiles,
         },
