@@ -79,20 +79,14 @@ class Config(Options):
         "its error. `rig: iq1m` is short "
         "for `rig: {name: iq1m}`, and `rig: FILE.yaml` is what `rover-pipeline calibrate rig` has written.",
     )
-    poses: PosesSection = Field(
-        PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
-    )
-    sync: SyncOptions = Field(
-        SyncOptions(), description="Matching of sensors in time, and the times at which samples were taken."
-    )
+    poses: PosesSection = Field(PosesSection(), description="Poses: `_radar_pose`, `_camera_pose`, `_imu_pose`.")
+    sync: SyncOptions = Field(SyncOptions(), description="Matching of sensors in time, and times of their samples.")
     occupancy: OccupancySection = Field(
         OccupancySection(),
         description="Polar cells that hold lidar returns: `_occupancy`, `_bev`. Range bin k holds slant ranges around "
         "k times the resolution. Azimuth is positive to the right, elevation upward.",
     )
-    depth: DepthSection = Field(
-        DepthSection(), description="Depth of the camera's pixels, measured by the lidar: `_camera_depth`."
-    )
+    depth: DepthSection = Field(DepthSection(), description="Depth of the camera's pixels by lidar: `_camera_depth`.")
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     objects: ObjectsSection = Field(

@@ -73,13 +73,9 @@ class ReportOptions(Options):
         description="Evenly spaced instants whose camera, lidar and radar frames are shown side by side.",
     )
     picture_width: int = Field(640, ge=64, le=1920, description="Largest width of a picture, pixels.")
-    max_gap_s: float = Field(
-        1.0, gt=0, description="A sensor that is silent for longer than this, s, leaves the recording incomplete."
-    )
+    max_gap_s: float = Field(1.0, gt=0, description="Longest silence of a sensor in a recording that is complete, s.")
     max_lost_share: float = Field(0.001, ge=0, le=1, description="Share of lost samples above which a sensor is named.")
-    max_invalid_share: float = Field(
-        0.05, ge=0, le=1, description="Share of samples with `valid` = 0 above which a sensor is named."
-    )
+    max_invalid_share: float = Field(0.05, ge=0, le=1, description="Share of invalid samples above which one is named.")
     max_late_s: float = Field(
         1.0,
         gt=0,
@@ -93,9 +89,7 @@ class ReportOptions(Options):
 class PageOptions(ReportOptions):
     """What the page of a recording depends on besides the recording."""
 
-    outputs: tuple[str, ...] | None = Field(
-        None, description="Outputs that were asked for, as in the configuration; null = not known."
-    )
+    outputs: tuple[str, ...] | None = Field(None, description="Outputs that were asked for; null = not known.")
 
 
 # Options of how work is spread. Light: the Snakefile reads them.
@@ -125,9 +119,7 @@ class SlurmWorkers(Options):
 class DaskOptions(Options):
     """How work is spread. Nothing here changes a result."""
 
-    chunk: ByteSize = Field(
-        ByteSize(8 << 20), gt=0, description="Input and output of one chunk, in bytes (`8 MiB`, `500 kB`)."
-    )
+    chunk: ByteSize = Field(ByteSize(8 << 20), gt=0, description="Input and output of one chunk (`8 MiB`, `500 kB`).")
     scheduler: str | None = Field(
         None,
         description="Address of a Dask distributed scheduler (`tcp://host:8786`) whose workers see the same files; "

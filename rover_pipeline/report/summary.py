@@ -36,13 +36,9 @@ class Intervals(_Model):
     """Times between neighbouring samples, and how far samples stray from a constant rate."""
 
     median_ms: float = Field(description="Median interval, ms.")
-    p95_ms: float = Field(
-        description="95 % of the intervals are at most this far from the median, ms. Gaps do not count."
-    )
+    p95_ms: float = Field(description="95 % of the intervals are at most this far from the median, ms, without gaps.")
     max_ms: float = Field(description="Largest distance of an interval from the median, ms. Gaps do not count.")
-    jitter_ms: float = Field(
-        description="Standard deviation of the times about a straight line through all of them, ms."
-    )
+    jitter_ms: float = Field(description="Standard deviation of the times about a straight line through all, ms.")
 
 
 class ChannelSummary(_Model):
@@ -94,9 +90,7 @@ class Motion(_Model):
     quality: dict[str, tuple[float, float, float]] = Field(
         {}, description="Quality channels of `_odom`: least, median and largest value."
     )
-    truth_rms_m: float | None = Field(
-        None, description="RMS distance from the simulator's truth, m; null for a real recording."
-    )
+    truth_rms_m: float | None = Field(None, description="RMS distance from the simulator's truth, m; null without one.")
     reference_rms_m: float | None = Field(
         None,
         description="RMS distance from a reference that came with the recording (`_reference`), after the rotation and "
@@ -136,9 +130,7 @@ class SyncSummary(_Model):
     p99_ms: float | None = Field(None, description="99th percentile of the absolute residual, ms.")
     max_ms: float | None = Field(None, description="Largest absolute residual, ms.")
     drift_ppm: float | None = Field(None, description="Change of the clock's rate over the recording, millionths.")
-    latency_p95_ms: float | None = Field(
-        None, description="95 % of the samples reach the host within this time of the fastest, ms."
-    )
+    latency_p95_ms: float | None = Field(None, description="95 % of samples arrive this soon after the fastest, ms.")
 
 
 class MountSummary(_Model):
@@ -189,9 +181,7 @@ class Summary(_Model):
     simulated: bool = Field(False, description="Whether a simulator made the recording.")
     sensors: tuple[SensorSummary, ...] = Field((), description="All sensors, virtual ones last.")
     motion: Motion | None = Field(None, description="Null without `_odom` and `_reference`.")
-    radar_speed: RadarSpeed | None = Field(
-        None, description="Null without a radar of several chirps that says its Doppler resolution."
-    )
+    radar_speed: RadarSpeed | None = Field(None, description="Null without several chirps and a Doppler resolution.")
     sync: tuple[SyncSummary, ...] = Field((), description="Empty without `_sync`.")
     mounts: tuple[MountSummary, ...] = Field((), description="Of sensors whose mount the recording shows.")
     tested: dict[str, str] = Field(

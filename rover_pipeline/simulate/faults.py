@@ -42,21 +42,15 @@ class Unkind(Options):
 
     range_noise: float = _every(0.008, "Range noise at no distance, standard deviation, m.", ge=0, le=1)
     range_noise_growth: float = _every(0.0004, "What a metre of distance adds to it, m.", ge=0, le=0.1)
-    range_bias: float = _every(
-        0.01, "Range bias, m: dark surfaces and near ones seem farther away, bright ones nearer.", ge=0, le=1
-    )
+    range_bias: float = _every(0.01, "Bias, m: dark and near surfaces seem farther, bright ones nearer.", ge=0, le=1)
     mixed_pixels: float = _every(0.5, "Share of returns at edges that lie between both sides.", ge=0, le=1)
-    weak_returns: float = _every(
-        0.3, "How much harder dark and grazing surfaces are to detect; 1 = twice, in decibels.", ge=0, le=5
-    )
+    weak_returns: float = _every(0.3, "How much harder dark, grazing surfaces are detected; 1 = twice, dB.", ge=0, le=5)
     beam_angles: float = _every(0.02, "RMS deviation of beams from the sidecar, degrees.", ge=0, le=5)
     lidar_silence: float = _error(1.0, "Seconds without sweeps in the middle.", ge=0, le=86400)
     gyro_bias: float = _every(0.01, "Length of the gyroscope's bias, rad/s.", ge=0, le=1)
     acc_bias: float = _every(0.1, "Length of the accelerometer's bias, m/s2.", ge=0, le=10)
     imu_scale: float = _every(0.01, "Scale error of each axis of the IMU, up or down.", ge=0, lt=1)
-    imu_misalignment: float = _every(
-        1.0, "Angle between the IMU's mounting and the one in section rig, degrees.", ge=0, le=180
-    )
+    imu_misalignment: float = _every(1.0, "Angle of the IMU's mount from that of section rig, degrees.", ge=0, le=180)
     imu_mount: bool = _every(True, "The IMU is mounted with any rotation, and section rig leaves it out.")
     imu_late: float = _every(0.012, "What the IMU's stamps are later than they should be, s.", ge=-1, le=1)
     gyro_limit: float = _error(0.5, "Saturation of the gyroscope, rad/s; 0 = none.", ge=0, le=1e4)
@@ -65,18 +59,14 @@ class Unkind(Options):
     imu_axes: bool = _error(True, "The x and y axes of the IMU are exchanged: a left-handed frame.")
     heel_strikes: float = _every(5.0, "Peak acceleration at each step, m/s2, up to 20 Hz.", ge=0, le=100)
     vibration: float = _error(0.3, "Amplitude of rotational vibration at 15 Hz, degrees.", ge=0, le=10)
-    clock_offsets: float = _error(
-        0.05, "Constant offsets of the clocks of radar, camera and IMU, at most, s.", ge=0, le=10
-    )
+    clock_offsets: float = _error(0.05, "Largest constant offset of clocks of radar, camera and IMU, s.", ge=0, le=10)
     radar_coupling: float = _every(3000.0, "Amplitude of the coupling from TX to RX, ADC counts.", ge=0, le=30000)
     array_phase: float = _every(25.0, "RMS phase error of the virtual antennas, degrees.", ge=0, le=90)
     array_gain: float = _every(1.0, "RMS gain error of the virtual antennas, dB.", ge=0, le=10)
     carrier_shift: float = _error(-1.0, "What the radar's ramps start higher than in the preset, GHz.", ge=-2, le=3)
     multipath: float = _error(0.3, "Amplitude of a target's ghost below the floor over that of the target.", ge=0, le=1)
     phase_noise: float = _error(0.02, "RMS phase noise of a chirp of the radar, radians.", ge=0, le=1)
-    radar_gain: float = _error(
-        20.0, "What the receiver of the radar amplifies too much, dB: near targets saturate it.", ge=0, le=60
-    )
+    radar_gain: float = _error(20.0, "What the radar amplifies too much, dB: near targets saturate it.", ge=0, le=60)
     interference: float = _error(0.3, "Share of the radar's chirps that the ramp of another radar crosses.", ge=0, le=1)
     no_rig: bool = _every(True, "config.yaml has no section rig.")
 
