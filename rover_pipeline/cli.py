@@ -279,9 +279,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _simulate(arguments: argparse.Namespace) -> int:
     with load("rover_pipeline.engine.plan:logged")(arguments.log, arguments.out):
-        choose = load(
-            "rover_pipeline.simulate.presets:choose"
-        )  # reports wrong arguments before the simulator is loaded
+        choose = load("rover_pipeline.simulate.presets:choose")  # reports wrong arguments before the simulator loads
         choose(arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,

@@ -33,11 +33,7 @@ class Registry(Mapping[str, Declared]):
     """Declarations of one kind by name: ours, and those that installed packages add by entry points.
 
     An entry point is looked for only where a name is not one of ours, because that reads the metadata of all packages.
-
-    Args:
-        group: of the entry points. Each is called like the declaration that it stands for.
-        kind: class of the declarations.
-        own: our declarations. No package can replace one of them.
+    Each in the `group` is called like the declaration that it stands for, of a class `kind`. None replaces our `own`.
     """
 
     def __init__(self, group: str, kind: type[Declared], own: Iterable[Declared]) -> None:

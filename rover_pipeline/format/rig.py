@@ -197,13 +197,8 @@ _RULES: dict[str, dict[str, _Layout]] = {
 def layout_problems(
     trace: Path, sensor: str, specs: Mapping[str, ChannelSpec], *, missing_sidecars: bool
 ) -> Iterator[str]:
-    """Why channels of a sensor cannot be what they are called, one line for each problem.
-
-    Args:
-        trace: directory of the recording, which has the sidecars.
-        specs: channel -> description, of the channels to look at.
-        missing_sidecars: whether a sidecar that does not exist is a problem.
-    """
+    """Why channels of a sensor cannot be what they are called, one line for each problem. `specs`: channel ->
+    description, of those to look at; `missing_sidecars`: whether a sidecar that does not exist is a problem."""
     contents: dict[str, Any] = {}
     rig = Rig(trace)
     declared = sensor if sensor in _RULES else rig.declared(sensor)

@@ -38,13 +38,9 @@ _DECODED_BYTES = 1 << 28
 
 
 def problems(path: Path, threads: int = 1, *, decode: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Everything that is wrong with a trace, one line for each problem. No line comes twice.
-
-    Args:
-        threads: number of samples that are decoded at once.
-        decode: says of a channel, `sensor/channel`, whether its compressed samples are decoded; None = all are. A check
-            that decodes nothing takes seconds, however long the recording is.
-    """
+    """Everything that is wrong with a trace, one line for each problem. No line comes twice. `decode`: says of a
+    channel, `sensor/channel`, whether its compressed samples are decoded, as many `threads` at once; None = all are. A
+    check that decodes nothing takes seconds, however long the recording is."""
     reported: set[str] = set()  # several checks read `ts`, `valid` and the sidecars, and each would report them
     for line in _problems(path, threads, decode):
         if line not in reported:

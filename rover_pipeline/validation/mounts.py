@@ -177,10 +177,8 @@ def _imu(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _
     if len(read[TS]) < 2:
         return None
     recorded = (read[TS], read["avel"], read["acc"], read[VALID])
-    options, origin = (
-        OdometryOptions.parse({"times": results.clock_options(trace).times.model_dump()}),
-        trajectory.ts[0],
-    )
+    options = OdometryOptions.parse({"times": results.clock_options(trace).times.model_dump()})
+    origin = trajectory.ts[0]
     samples = Samples.of(recorded, options, trajectory.stamps, origin)
     # The gyroscope that the trajectory was made with was calibrated before that, as its provenance says.
     found: Any = results.section(provenance, "measured", "imu") if used else None

@@ -103,9 +103,8 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
     words = ["import", kind, str(capture), "-o", str(trace)]
     try:
         with redirect_stdout(sys.stderr):
-            load("rover_pipeline.importers.apart:run_import")(
-                load("rover_pipeline.cli:build_parser")().parse_args(words)
-            )
+            given = load("rover_pipeline.cli:build_parser")().parse_args(words)
+            load("rover_pipeline.importers.apart:run_import")(given)
     except RoverError as error:
         if "--partial" not in str(error):
             raise
