@@ -213,7 +213,7 @@ def test_points_that_are_not_finite_say_nothing_of_the_mount_of_a_radar(drive: P
 
 def test_a_name_in_a_file_of_results_is_no_path(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rover_pipeline.validation.mounts.read_provenance", lambda path: {"sensors": {"imu": "../imu"}})
-    monkeypatch.setattr("rover_pipeline.validation.mounts.made_with", lambda trace, name: {})
+    monkeypatch.setattr("rover_pipeline.validation.rig.made_with", lambda trace, name: {})
     trace = tmp_path / "trace"
     shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("_odom"))
     shutil.copytree(trace / "imu", tmp_path / "imu")
@@ -221,7 +221,7 @@ def test_a_name_in_a_file_of_results_is_no_path(drive: Path, tmp_path: Path, mon
         shutil.rmtree(trace / name, ignore_errors=True)
         sensor(trace, name, times(4), pos=np.zeros((4, 3)))
     read: list[Path] = []
-    monkeypatch.setattr("rover_pipeline.validation.mounts.whole_sensor", lambda path, *names: read.append(path))
+    monkeypatch.setattr("rover_pipeline.validation.rig.whole_sensor", lambda path, *names: read.append(path))
     assert [*shown_mounts(trace)] == [] and read == []
 
 

@@ -39,8 +39,8 @@ class LzmaChannel(base.Channel):
     random_access = False
 
     def _open(self) -> int:
-        size, most = 0, _FREE_BYTES + _MAX_RATIO * regular_size(self.path)
-        limit = min(base.MAX_SAMPLES * self.spec.sample_bytes, most)
+        size, allowed = 0, _FREE_BYTES + _MAX_RATIO * regular_size(self.path)
+        limit = min(base.MAX_SAMPLES * self.spec.sample_bytes, allowed)
         for block in self._blocks():
             size += len(block)
             if size > limit:
