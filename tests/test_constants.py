@@ -60,7 +60,7 @@ ALL: dict[str, int] = {
     "radar": 23,
     "reading": 2,
     "report": 13,
-    "simulate": 88,
+    "simulate": 89,
     "sync": 1,
     "validation": 15,
     "workflow": 14,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import yaml
@@ -213,8 +213,8 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
         for _ in range(2):
             begin = time.monotonic()
             for values in source.samples(ticks):
-                for name, value in values.items():
-                    source.stored(name, value)
+                for name in source.channels.keys() & values.keys():
+                    _stored(source.channels[name], values[name])
             seconds = time.monotonic() - begin
         total += seconds / len(ticks) * clock.count(duration) / (1 if source.batch > 1 else threads)
     return total
@@ -231,9 +231,13 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     if type == "lidar" and (silence := rig.preset.unkind.lidar_silence):
         ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
 
-    def sample(some: Sequence[Tick]) -> list[tuple[Tick, dict[str, Any]]]:
-        made = zip(some, source.samples(some), strict=True)
-        return [(tick, {name: source.stored(name, value) for name, value in each.items()}) for tick, each in made]
+    def sample(some: Sequence[Tick]) -> list[tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]]:
+        made = []
+        for tick, values in zip(some, source.samples(some), strict=True):
+            returns = values.pop(_RETURNS, 0)
+            stored = {name: _stored(source.channels[name], value) for name, value in values.items()}
+            made.append((tick, stored, returns))
+        return made
 
     written = {truth_name: truth_specs(type, truth.bodies)}
     if is_main and truth.bodies:
@@ -254,11 +258,10 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
 
         batches = iter(lambda: list(itertools.islice(ticks, source.batch)), [])
         for made in ordered_map(sample, batches, threads=threads, held=_HELD * threads):
-            for tick, values in made:
-                returns = values.pop(_RETURNS, None)
+            for tick, values, returns in made:
                 writer.append(ts=tick.stamp, **values)
                 if _TRUTH_OBJECTS in truths:
-                    truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, returns))
+                    truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
                 unwritten.append(tick)
                 advance(1)
             if len(unwritten) >= _TRUTHS:
@@ -291,13 +294,6 @@ class _Source(NamedTuple):
     samples: Callable[[Sequence[Tick]], Iterable[dict[str, np.ndarray | int]]]
     sidecar: dict[str, object] | None  #: content of the JSON file beside the channels, if there is one.
     batch: int = 1  #: samples that are made together.
-
-    def stored(self, name: str, value: np.ndarray | int) -> np.ndarray | int | bytes:
-        """A value as its channel's writer takes it: encoded, or with a first axis of length one."""
-        if name not in self.channels or isinstance(value, int):
-            return value
-        format = self.channels[name].format
-        return value[None] if format == "raw" else encode_sample(format, value)
 
 
 def _lidar(rig: Rig, sensor: str) -> _Source:
@@ -405,3 +401,10 @@ def _gnss(rig: Rig, sensor: str) -> _Source:
 
 
 _SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu, "gnss": _gnss}
+
+
+def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | bytes:
+    """A value as its channel's writer takes it: encoded, or with a first axis of length one."""
+    if isinstance(value, int):
+        return value
+    return value[None] if spec.format == "raw" else encode_sample(spec.format, value)

@@ -22,6 +22,8 @@ from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, RECTANGL
 NEAR = 1e-4
 #: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to. Layout.
 _CULL_TOLERANCE = 1e-6
+#: Rays that approach a face more slowly than this, metres per metre, or not at all, may count as this fast. Layout.
+_SLOWEST = 1e-6
 
 
 @inlined
@@ -128,7 +130,13 @@ def cull(
             gx = max(abs(lx) - solids.half[i, 0], 0.0)
             gy = max(abs(ly) - solids.half[i, 1], 0.0)
             gz = max(abs(lz) - solids.half[i, 2], 0.0)
-            bound = max(math.sqrt(gx * gx + gy * gy + gz * gz) - room, 0.0)
+            bound = math.sqrt(gx * gx + gy * gy + gz * gz) - room
+            if not is_open:
+                # A ray takes longer to a face that it runs along: to most floors and walls that others hide.
+                bound = max(bound, (gx - room) / _approach(solids, i, 0, lx, frame, spread))
+                bound = max(bound, (gy - room) / _approach(solids, i, 1, ly, frame, spread))
+                bound = max(bound, (gz - room) / _approach(solids, i, 2, lz, frame, spread))
+            bound = max(bound, 0.0)
         place = count
         while place > 0 and bounds[place - 1] > bound:
             candidates[place], bounds[place] = candidates[place - 1], bounds[place - 1]
@@ -136,6 +144,24 @@ def cull(
         candidates[place], bounds[place] = i, bound
         count += 1
     return candidates[:count]
+
+
+@inlined
+def _approach(solids: Solids, i: int, axis: int, side: float, frame: np.ndarray, spread: np.ndarray) -> float:
+    """How fast rays of a pyramid approach primitive `i` along one of its own axes at most, metres per metre.
+
+    Args:
+        side: the primitive's place along the axis; its sign counts.
+        frame, spread: as `cull` takes them.
+    """
+    sign = 1.0 if side > 0.0 else -1.0
+    x, y, z = sign * solids.axes[i, axis, 0], sign * solids.axes[i, axis, 1], sign * solids.axes[i, axis, 2]
+    ahead = frame[0, 0] * x + frame[0, 1] * y + frame[0, 2] * z
+    u = frame[1, 0] * x + frame[1, 1] * y + frame[1, 2] * z
+    v = frame[2, 0] * x + frame[2, 1] * y + frame[2, 2] * z
+    # The rays of the pyramid are (1, u, v) or longer before they get their unit length.
+    fastest = ahead + max(u * spread[0], u * spread[1]) + max(v * spread[2], v * spread[3])
+    return max(fastest, _SLOWEST)
 
 
 @compiled
