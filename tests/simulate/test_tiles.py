@@ -67,6 +67,7 @@ def test_bounds_of_candidates_are_what_every_ray_has_to_go_at_least_and_no_ray_m
     solids, everything = rig.world.at(3.0), np.arange(len(rig.world.parts))
     eye, now = rig.motion.at(np.array([3.0])).pos[0], np.zeros(1)
     frame, spread, distance, index = np.empty((3, 3)), np.empty(4), np.empty(RAYS), np.empty(RAYS, "i8")
+    later = 0
     for _ in range(20):
         axis = random.standard_normal(3) * [1.0, 1.0, 0.4]
         rays = axis / np.linalg.norm(axis) + random.uniform(-0.02, 0.02, (RAYS, 3))
@@ -80,3 +81,7 @@ def test_bounds_of_candidates_are_what_every_ray_has_to_go_at_least_and_no_ray_m
             assert len(found) or np.isinf(distance).all()
             if len(found) and np.isfinite(distance.min()):
                 assert bounds[found[0]] <= distance.min()
+                # Nearer to a wall or the floor than its bound, as rays along it need longer than the way across.
+                across = np.maximum(np.abs(solids.axes[i] @ (solids.centre[i] - eye)) - solids.half[i], 0)
+                later += bool(bounds[found[0]] > np.linalg.norm(across) + 0.5)
+    assert later > 20
