@@ -40,6 +40,7 @@ from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
 from rover_pipeline.importers.tuning import KITTI_ELEVATION_DEG
 from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import inv, matmul, solve
 
 CAMERAS = ("image_02", "image_00", "image_03", "image_01")
@@ -154,12 +155,11 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
     scale = np.cos(np.radians(records[0, _LAT]))
     east = scale * _EARTH_M * np.radians(records[:, _LON])
     north = scale * _EARTH_M * np.log(np.tan(np.radians(90 + records[:, _LAT]) / 2))
-    imu = np.tile(np.eye(4), (len(records), 1, 1))
-    imu[:, :3, :3] = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_matrix()
-    imu[:, :3, 3] = np.stack([east, north, records[:, _ALT]], -1)
+    rot = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_matrix()
+    imu = Poses(rot, np.stack([east, north, records[:, _ALT]], -1)).matrices
     imu_from_lidar = np.eye(4) if lidar_from_imu is None else inv(lidar_from_imu)
     rates, arm = records[:, _RATES : _RATES + 3], imu_from_lidar[:3, 3]
-    vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", imu[:, :3, :3], np.cross(rates, arm))
+    vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", rot, np.cross(rates, arm))
     lidar = matmul(imu, imu_from_lidar)
     first = lidar[0, :3, :3].T
     return {
@@ -324,6 +324,4 @@ def _rigid(found: dict[str, Sequence[float]] | None) -> np.ndarray | None:
     rotation = nearest(np.reshape(found["R"], (3, 3)))
     if np.abs(rotation.ravel() - found["R"]).max() > 1e-3:
         return None
-    transform = np.eye(4)
-    transform[:3, :3], transform[:3, 3] = rotation, found["T"]
-    return transform
+    return Poses(rotation, np.asarray(found["T"])).matrices

@@ -13,6 +13,7 @@ from rover_pipeline import __version__
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.kinematics.state import Poses
 
 #: `T_optical_camera`: the frame of a picture is right-down-ahead (REP 103), that of a trace's camera front-left-up.
 #: Physics: REP 103.
@@ -28,9 +29,7 @@ def in_rig(pose: np.ndarray) -> dict[str, Any]:
 
 def from_rig(entry: Mapping[str, Any]) -> np.ndarray:
     """The pose of an entry of `in_rig`, f8 (4, 4)."""
-    pose = np.eye(4)
-    pose[:3, :3], pose[:3, 3] = entry["rotation"], entry["translation"]
-    return pose
+    return Poses(entry["rotation"], entry["translation"]).matrices
 
 
 def write_config(

@@ -18,6 +18,7 @@ from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, decode, has_header, known_type
 from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.numerics.linear import inv, matmul
 
@@ -34,10 +35,7 @@ def pose_matrix(pose: np.ndarray) -> np.ndarray:
     values = np.asarray(pose, "f8")
     if not np.isfinite(values).all() or not np.linalg.norm(values[3:], axis=0) > 0.5:
         raise ValueError("is no pose: its quaternion is not of length one")
-    matrix = np.eye(4)
-    matrix[:3, :3] = Rotation.from_quat(values[3:]).as_matrix()
-    matrix[:3, 3] = values[:3]
-    return matrix
+    return Poses(Rotation.from_quat(values[3:]).as_matrix(), values[:3]).matrices
 
 
 @dataclass
