@@ -14,7 +14,7 @@ import numpy as np
 from imagecodecs import lzf_decode
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, short
+from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
@@ -68,14 +68,8 @@ def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise FormatError(f"{path}: is no point cloud; known: {', '.join(sorted(READERS))}")
-    try:
+    with naming(f"{path}: is no whole {path.suffix[1:]} file", *_DAMAGED, limit=200), naming(path, FileNotFoundError):
         return cloud_of(reader(path, fields))
-    except FormatError:
-        raise
-    except FileNotFoundError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    except _DAMAGED as error:
-        raise FormatError(f"{path}: is no whole {path.suffix[1:]} file: {short(str(error), 200)}") from error
 
 
 def cloud_of(columns: Columns) -> Cloud:
@@ -180,10 +174,8 @@ def _compressed(
     sizes = [np.dtype(kind).itemsize * count * points for kind, count in zip(kinds, counts, strict=True)]
     if unpacked != sum(sizes) or packed > len(body) - 8 or unpacked > _LZF_RATIO * packed:
         raise ValueError(f"its compressed part says {unpacked:,} bytes where its points have {sum(sizes):,}")
-    try:
+    with naming("its compressed part is damaged", RuntimeError, made=ValueError):
         plain = lzf_decode(bytes(body[8 : 8 + packed]), out=bytearray(unpacked)) if unpacked else b""
-    except RuntimeError as error:
-        raise ValueError(f"its compressed part is damaged: {error}") from error
     if len(plain) != unpacked:
         raise ValueError("its compressed part is damaged")
     starts = np.cumsum([0, *sizes])

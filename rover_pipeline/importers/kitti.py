@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, naming
 from rover_pipeline.format.files import read_bounded, replace_json
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import raw
@@ -189,10 +189,8 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
 def _times_of(files: Sequence[Path], listed: Path) -> np.ndarray:
     """The times of files from a list, f8 (file,), s: the names of files are the numbers of the lines, from 0."""
     times = read_times(listed)
-    try:
+    with naming(f"{files[0].parent}: names of files must be numbers", ValueError):
         numbers = np.array([int(path.stem) for path in files])
-    except ValueError as error:
-        raise FormatError(f"{files[0].parent}: names of files must be numbers: {error}") from error
     if numbers.max() >= len(times):
         raise FormatError(f"{listed}: has {len(times)} times, data has a file {numbers.max()}")
     return np.asarray(times[numbers])
@@ -220,19 +218,15 @@ def _read_sweep(path: Path) -> Cloud:
     if path.suffix != ".txt":
         return read_cloud(path)
     words = read_bounded(path, _MAX_SWEEP, "any sweep").split()
-    try:
+    with naming(f"{path}: holds no four numbers for each point", ValueError):
         table = np.asarray(words, "S").astype("f4").reshape(-1, 4)
-    except ValueError as error:
-        raise FormatError(f"{path}: holds no four numbers for each point: {error}") from error
     return Cloud(table[:, :3], table[:, 3])
 
 
 def _record(path: Path) -> np.ndarray:
     """One record of the INS, f8 (25,) or more."""
-    try:
+    with naming(f"{path}: holds what is no number", ValueError):
         values = np.array(read_text(path, _MAX_RECORD).split(), "f8")
-    except ValueError as error:
-        raise FormatError(f"{path}: holds what is no number: {error}") from error
     if len(values) < _ACCURACY or not np.isfinite(values).all():
         raise FormatError(f"{path}: must hold at least {_ACCURACY} finite numbers, holds {len(values)}")
     return values[:25] if len(values) >= 25 else np.pad(values, (0, 25 - len(values)))

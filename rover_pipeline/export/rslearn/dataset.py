@@ -16,7 +16,7 @@ from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError, SampleError, naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
@@ -254,17 +254,15 @@ class _Raster(Content):
 
     def read(self, path: Path) -> dict[str, Any]:
         rasterio = optional("rasterio", "check of an rslearn dataset", "rslearn")
-        try:
-            with rasterio.open(path) as file:
-                return {
-                    "values": file.read(),
-                    "types": set(file.dtypes),
-                    "transform": tuple(file.transform)[:6],
-                    "nodata": file.nodata,
-                    "crs": file.crs,
-                }
-        except (OSError, rasterio.errors.RasterioError) as error:
-            raise ValueError(f"cannot be read: {error}") from error
+        wrong = naming("cannot be read", OSError, rasterio.errors.RasterioError, made=ValueError)
+        with wrong, rasterio.open(path) as file:
+            return {
+                "values": file.read(),
+                "types": set(file.dtypes),
+                "transform": tuple(file.transform)[:6],
+                "nodata": file.nodata,
+                "crs": file.crs,
+            }
 
 
 def _grid(metadata: dict[str, Any]) -> tuple[list[int], float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, naming, short
 from rover_pipeline.format.files import is_plain, opened_regular, read_exactly
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.importers.ros import database, mcap, rosbag1
@@ -79,11 +79,8 @@ class Recording:
 
 
 def _open(path: Path, partial: bool, compressed: bool = False) -> BagFile:
-    try:
-        with opened_regular(path) as descriptor:
-            begin = read_exactly(descriptor, 16, 0)
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror or error}") from error
+    with naming(path, OSError), opened_regular(path) as descriptor:
+        begin = read_exactly(descriptor, 16, 0)
     if begin.startswith(rosbag1.MAGIC):
         return rosbag1.Rosbag1(path, partial)
     if begin.startswith(mcap.MAGIC):
@@ -122,10 +119,8 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
                     f"{folder / name}: is missing, and metadata.yaml lists it; give the files that are there"
                 )
         return [_open(folder / name, partial, mode == "message") for name in names]
-    try:
+    with naming(folder, OSError):
         bags = sorted((path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)), key=natural_order)
-    except OSError as error:
-        raise FormatError(f"{folder}: {error.strerror}") from error
     if not bags:
         inner = next((each for each in sorted(folder.iterdir()) if (each / "metadata.yaml").is_file()), None)
         hint = f"; give the folder {inner}" if inner else ""

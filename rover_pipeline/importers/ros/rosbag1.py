@@ -5,7 +5,6 @@ A recorder that is killed leaves a bag without an index (`.bag.active`), whose c
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -97,13 +96,10 @@ class Rosbag1(BagFile):
     def _chunk(self, content: memoryview, at: int) -> Iterator[Message]:
         position, end = 0, len(content)
         while position < end:
-            try:
-                length = int.from_bytes(content[position : position + 4], "little")
-                fields = _fields(bytes(content[position + 4 : position + 4 + length]))
-                start = position + 8 + length
-                size = int.from_bytes(content[start - 4 : start], "little")
-            except ValueError as error:
-                raise DamageError(f"byte {at}: the chunk there is damaged at its byte {position}: {error}") from error
+            length = int.from_bytes(content[position : position + 4], "little")
+            start = position + 8 + length
+            fields = _fields(content[position + 4 : start - 4], at, f"the chunk there, at its byte {position},")
+            size = int.from_bytes(content[start - 4 : start], "little")
             if length > end or start > end or start + size > end:
                 raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
             data = content[start : start + size]
@@ -122,10 +118,7 @@ class Rosbag1(BagFile):
                 yield Message(topic, type, "ros1", stamp, data, size)
 
     def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
-        try:
-            described = _fields(data)
-        except ValueError as error:
-            raise DamageError(f"byte {at}: a connection is not described: {error}") from error
+        described = _fields(data, at, "the description of a connection")
         topic, type = header.get(b"topic", b""), described.get(b"type", b"")
         if not topic or not type:
             raise DamageError(f"byte {at}: a connection has no topic or no type")
@@ -134,10 +127,7 @@ class Rosbag1(BagFile):
     def _read_header(self, file: IO[bytes], at: int) -> dict[bytes, bytes]:
         length = self._length(file, at)
         self._require_room(file, length, at)
-        try:
-            return _fields(file.read(min(length, 1 << 20)))
-        except ValueError as error:
-            raise DamageError(f"byte {at}: the header of the record there is damaged: {error}") from error
+        return _fields(file.read(min(length, 1 << 20)), at, "the header of the record there")
 
     def _length(self, file: IO[bytes], at: int) -> int:
         data = file.read(4)
@@ -168,17 +158,15 @@ def _size(part: _Part) -> int:
     return len(part.data) + (min(claimed, MAX_CHUNK_BYTES) if part.compression not in (None, "none") else 0)
 
 
-def _fields(data: bytes) -> dict[bytes, bytes]:
-    """`name=value` fields, each behind its length."""
-    fields, position = {}, 0
+def _fields(data: bytes | memoryview, at: int, what: str) -> dict[bytes, bytes]:
+    """`name=value` fields, each behind its length, of `what` is at a byte of the file."""
+    data, fields, position = bytes(data), {}, 0
     while position < len(data):
-        if position + 4 > len(data):
-            raise ValueError("ends within a field")
-        (length,) = struct.unpack_from("<I", data, position)
+        length = int.from_bytes(data[position : position + 4], "little")
         field = data[position + 4 : position + 4 + length]
         name, equals, value = field.partition(b"=")
         if len(field) < length or not equals:
-            raise ValueError(f"has no field at byte {position}")
+            raise DamageError(f"byte {at}: {what} is damaged: it has no field at byte {position}")
         fields[name] = value
         position += 4 + length
     return fields
