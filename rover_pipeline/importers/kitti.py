@@ -74,8 +74,6 @@ def import_kitti(
     that there is becomes `camera`, with others beside it, such as `camera_03`. Raises FormatError where the drive has
     neither sweeps nor pictures, or a file is not what it must be, and ConfigError where there is no such camera.
     """
-    if not drive.is_dir():
-        raise FormatError(f"{drive}: no such folder")
     if camera is not None and not (drive / camera / "data").is_dir():
         raise ConfigError(f"--camera {camera}: {drive} has no folder {camera}/data")
     lidar = _samples(drive / "velodyne_points", _sweep_files)

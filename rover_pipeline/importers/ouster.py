@@ -180,8 +180,6 @@ def import_ouster(
     the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`. Raises FormatError where
     the capture cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
     """
-    if not capture.is_file():
-        raise FormatError(f"{capture}: no such file")
     same_stem = capture.with_suffix(".json")
     if start is not None and not math.isfinite(start):
         raise ConfigError(f"--start {start}: must be seconds since 1970")
