@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -301,8 +300,6 @@ def import_clouds(
             # Poses are moved with the sweeps where both count from the beginning of the recording.
             ts = ts if ts is stamps or len(ts) == 0 or ts[0] > stamps[0] / 2 else ts + shift
             write_reference(trace, ts, states, command="import clouds", source=poses.name)
-        for note in notes[1:]:
-            print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
             {sensor: {"type": "lidar"}},
@@ -310,6 +307,7 @@ def import_clouds(
             sources=[folder, *(each for each in (times, poses) if each)],
             options={name: value for name, value in options.items() if value},
             notes=notes,
+            said_of=folder,
         )
     return len(files)
 

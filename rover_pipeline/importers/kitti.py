@@ -17,7 +17,6 @@ et al., ICRA 2022). Numbers of files count samples: where one is missing, its ti
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,8 +127,6 @@ def import_kitti(
             sensors["imu"], counts["imu"] = {"type": "imu", "args": {}}, len(oxts.files)
             if calibration.imu is None:
                 notes.append("no calib_imu_to_velo.txt: _reference is of the IMU and not of the lidar")
-        for note in notes:
-            print(f"{drive}: {note}", file=sys.stderr)
         rig = calibration.rig(cameras, drive.name)
         write_config(
             trace,
@@ -138,6 +135,7 @@ def import_kitti(
             sources=[each for each in (*_folders(drive), *calibration.files) if each.exists()],
             options=({"camera": chosen[0]} if len(chosen) == 1 else {}) | ({"elevation": elevation} if lidar else {}),
             notes=notes,
+            said_of=drive,
             rig={name: pose for name, pose in rig.items() if name in sensors},
         )
     return counts

@@ -13,6 +13,7 @@ from rover_pipeline import __version__
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.importers.table import say
 from rover_pipeline.kinematics.state import Poses
 
 #: `T_optical_camera`: the frame of a picture is right-down-ahead (REP 103), that of a trace's camera front-left-up.
@@ -41,6 +42,7 @@ def write_config(
     options: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     rig: Mapping[str, Any] | None = None,
+    said_of: object = None,
 ) -> None:
     """Write `config.yaml` of an imported trace: its sensors, the extrinsics, and what it was made from.
 
@@ -51,7 +53,10 @@ def write_config(
         options: of the import that change what it makes.
         notes: what the import left out or assumed, one line each.
         rig: sensor -> `{translation, rotation}` in the lidar frame, where the source gives them.
+        said_of: what the notes are said of to the user, too; None = they are not.
     """
+    for note in notes if said_of is not None else ():
+        say(f"{said_of}: {note}")
     imported: dict[str, Any] = {
         "by": f"rover-pipeline {__version__} {command}",
         "from": {path.name: fingerprint(path) for path in sources[:_MAX_FILES]},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -200,8 +199,6 @@ def import_ouster(
         if capture.suffix == ".pcap":
             reader.write_imus(trace)
         sensors, rig = reader.described(trace)
-        for note in reader.notes:
-            print(f"{capture}: {note}", file=sys.stderr)
         chosen = {"sensor": str(reader.sensors[0].info.sn)} if len(reader.sensors) == 1 else {}
         write_config(
             trace,
@@ -210,6 +207,7 @@ def import_ouster(
             sources=[capture, *described],
             options={**chosen, **({} if start is None else {"start": start})},
             notes=reader.notes,
+            said_of=capture,
             rig=rig,
         )
     counts = {each.lidar: each.count for each in reader.sensors if each.count}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,8 +56,6 @@ def import_pictures(
             notes.append("nothing gives the intrinsics of the camera (--intrinsics camera.json)")
         else:
             _write_intrinsics(trace / camera, intrinsics, width, height)
-        for note in notes[1:]:
-            print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
             {camera: {"type": "camera", "args": {"width": width, "height": height}}},
@@ -66,6 +63,7 @@ def import_pictures(
             sources=[folder, *(each for each in (times, intrinsics) if each)],
             options={name: value for name, value in (("rate", rate), ("start", start)) if value},
             notes=notes,
+            said_of=folder,
         )
     return len(files)
 
