@@ -8,14 +8,13 @@ a run begins, whatever the times of the files are.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.engine.step import Step
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import FormatError, RoverError, naming
 from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
 from rover_pipeline.format.stale import changed_inputs, recorded_inputs
@@ -68,8 +67,5 @@ def withdraw(stamp: Path) -> None:
     Raises:
         RoverError: it cannot be removed.
     """
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            stamp.unlink()
-    except OSError as error:
-        raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
+    with naming(f"{stamp.parent}: has to be made again but cannot be written", OSError, made=RoverError):
+        stamp.unlink(missing_ok=True)
