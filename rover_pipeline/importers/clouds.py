@@ -17,8 +17,7 @@ from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.names import named
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import named, write_config
 from rover_pipeline.importers.points import MAX_POINTS, Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import files_of, times_of_files

@@ -31,8 +31,7 @@ from rover_pipeline.format.meta import raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
-from rover_pipeline.importers.names import sensor_name
-from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, sensor_name, write_config
 from rover_pipeline.importers.pictures import picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference

@@ -20,8 +20,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
-from rover_pipeline.importers.origin import from_rig, in_rig, write_config
+from rover_pipeline.importers.origin import MAX_SENSORS, from_rig, in_rig, sensor_name, write_config
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lidar import captures
 from rover_pipeline.lidar.sidecar import require_sizes

@@ -19,8 +19,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.names import named
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import named, write_config
 from rover_pipeline.importers.times import files_of, given_text, times_of_files
 
 #: Files of pictures that OpenCV decodes.

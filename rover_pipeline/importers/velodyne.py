@@ -21,8 +21,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers import velodyne_packets as wire
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import MAX_SENSORS, sensor_name, write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING

@@ -18,7 +18,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ahead import AHEAD
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
+from rover_pipeline.importers.origin import MAX_SENSORS, sensor_name
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.importers.ros.record import import_ros
 from rover_pipeline.importers.ros.sinks import CameraSink

@@ -17,6 +17,8 @@ from rover_pipeline.importers.times import natural_order
 #: Bytes after which the progress is reported again. Schedule.
 _ADVANCE_BYTES = 1 << 22
 _SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
+#: First bytes of bags -> their readers.
+_KINDS = {rosbag1.MAGIC: rosbag1.Rosbag1, mcap.MAGIC: mcap.Mcap, database.MAGIC: database.Database}
 #: First bytes of what is no bag, and what helps.
 _STRANGERS = {
     b"#ROSBAG V1": "is a bag of the old format 1; `rosbag fix` makes one of format 2.0",
@@ -81,12 +83,9 @@ class Recording:
 def _open(path: Path, partial: bool, compressed: bool = False) -> BagFile:
     with naming(path, OSError), opened_regular(path) as descriptor:
         begin = read_exactly(descriptor, 16, 0)
-    if begin.startswith(rosbag1.MAGIC):
-        return rosbag1.Rosbag1(path, partial)
-    if begin.startswith(mcap.MAGIC):
-        return mcap.Mcap(path, partial)
-    if begin.startswith(database.MAGIC):
-        return database.Database(path, partial, compressed)
+    for magic, kind in _KINDS.items():
+        if begin.startswith(magic):
+            return kind(path, partial, compressed)
     for magic, what in _STRANGERS.items():
         if begin.startswith(magic):
             raise FormatError(f"{path}: {what}")

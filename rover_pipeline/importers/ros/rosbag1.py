@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, NamedTuple
 
 from rover_pipeline.errors import short
@@ -33,10 +32,6 @@ class _Part(NamedTuple):
 
 class Rosbag1(BagFile):
     """A `.bag` file."""
-
-    def __init__(self, path: Path, partial: bool) -> None:
-        super().__init__(path, partial)
-        self._connections: dict[int, tuple[str, str]] = {}
 
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         for part, content in worked_ahead(_content, self._parts(wanted), _size):
@@ -109,20 +104,17 @@ class Rosbag1(BagFile):
                 self._connect(fields, bytes(data), at)
             elif op == _MESSAGE:
                 number = _number(fields, b"conn", 4)
-                if number not in self._connections:
-                    raise DamageError(f"byte {at}: a message of the unknown connection {number}")
-                topic, type = self._connections[number]
-                self._note(at, topic)
                 time = _number(fields, b"time", 8)
                 stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
-                yield Message(topic, type, "ros1", stamp, data, size)
+                yield Message(*self._channel(number, at), stamp, data, size)
 
     def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
         described = _fields(data, at, "the description of a connection")
-        topic, type = header.get(b"topic", b""), described.get(b"type", b"")
+        texts = header.get(b"topic", b""), described.get(b"type", b"")
+        topic, type = (each.decode(errors="replace") for each in texts)
         if not topic or not type:
             raise DamageError(f"byte {at}: a connection has no topic or no type")
-        self._connections[_number(header, b"conn", 4)] = (topic.decode(errors="replace"), type.decode(errors="replace"))
+        self._channels[_number(header, b"conn", 4)] = topic, type, "ros1"
 
     def _read_header(self, file: IO[bytes], at: int) -> dict[bytes, bytes]:
         length = self._length(file, at)
