@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -128,16 +129,11 @@ def _npz(path: Path, fields: Sequence[str]) -> Columns:
 
 def _pcd(path: Path, fields: Sequence[str]) -> Columns:
     data = read_bounded(path, _MAX_BYTES, "any sweep")
-    header: dict[str, list[str]] = {}
-    at = 0
-    while "DATA" not in header:
-        end = data.find(b"\n", at, at + _MAX_HEADER)
-        if end < 0 or end > _MAX_HEADER:
-            raise ValueError("its header has no line DATA")
-        words = data[at:end].decode("ascii").split()
-        at = end + 1
-        if words and not words[0].startswith("#"):
-            header[words[0].upper()] = words[1:]
+    last = re.search(rb"^[ \t]*DATA\b.*\n", data[:_MAX_HEADER], re.MULTILINE | re.IGNORECASE)
+    if last is None:
+        raise ValueError("its header has no line DATA")
+    lines = map(str.split, data[: last.end()].decode("ascii").splitlines())
+    header = {words[0].upper(): words[1:] for words in lines if words and not words[0].startswith("#")}
     names = header["FIELDS"]
     counts = [int(each) for each in header.get("COUNT", ["1"] * len(names))]
     kinds = [_PCD_TYPES[kind, int(size)] for kind, size in zip(header["TYPE"], header["SIZE"], strict=True)]
@@ -147,7 +143,7 @@ def _pcd(path: Path, fields: Sequence[str]) -> Columns:
     if not 0 <= points <= MAX_POINTS:
         raise ValueError(f"its header says {points:,} points")
     row = [(f"{number}", kind, (count,)) for number, (kind, count) in enumerate(zip(kinds, counts, strict=True))]
-    body = memoryview(data)[at:]
+    body = memoryview(data)[last.end() :]
     encoding = header["DATA"][0]
     if encoding == "ascii":
         table = _numbers(bytes(body), points, sum(counts))
