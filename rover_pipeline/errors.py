@@ -157,8 +157,8 @@ def naming(
     except RoverError:
         raise
     except kinds as error:
-        wrong = error.strerror or error if isinstance(error, OSError) else error
-        raise made(f"{place}: {short_text(wrong, limit)}{remedy}") from error
+        said = error.strerror if isinstance(error, OSError) else f"lacks {error}" if isinstance(error, KeyError) else ""
+        raise made(f"{place}: {short_text(said or error, limit)}{remedy}") from error
 
 
 def may_pass(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.draw.formatting import count as counted
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
@@ -52,15 +52,11 @@ class _Transforms(Json):
 
     def decode(self, data: bytes) -> dict[str, Any]:
         content = super().decode(data)
-        try:
+        with naming("is no list of frames with poses and a lens", KeyError, TypeError, ValueError, made=ValueError):
             names = [str(frame["file_path"]) for frame in content["frames"]]
             poses = np.array([frame["transform_matrix"] for frame in content["frames"]], "f8")
             lenses = [{**content, **frame} for frame in content["frames"]]
             lens = np.array([[each[key] for key in _LENS] for each in lenses], "f8").reshape(-1, len(_LENS))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"is no list of frames with poses and a lens: {type(error).__name__} {error}; export it again"
-            ) from error
         if poses.shape != (len(names), 4, 4) or not len(names):
             raise ValueError("must have a 4x4 transform_matrix for each of at least one frame")
         return {**content, "names": names, "poses": poses, "lens": lens}

@@ -122,11 +122,9 @@ def read_setup(config: Path, device: str | None) -> Setup:
     content = parse_collection(text, str(config))  # JSON is a subset of YAML.
     if "mmWaveDevices" in content:
         return _of_studio(config, of_json(content, str(config)), device)
-    try:
+    problem = "is neither a JSON, script or log of mmWave Studio nor a configuration with radar.args.radar"
+    with naming(f"{config}: {problem}", KeyError, TypeError, made=ConfigError):
         section = content["radar"]["args"]["radar"]
-    except (KeyError, TypeError) as error:
-        problem = "is neither a JSON, script or log of mmWave Studio nor a configuration with radar.args.radar"
-        raise ConfigError(f"{config}: {problem}") from error
     if not isinstance(section, dict):
         raise ConfigError(f"{config}: radar.args.radar is a {type(section).__name__}, not a mapping")
     return _setup(config, {**section, **({"device": device} if device else {})}, "qqii", None)

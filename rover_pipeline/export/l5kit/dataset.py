@@ -190,13 +190,12 @@ def _declared(folder: Path, dtype: np.dtype) -> tuple[int, int, str]:
     """What `.zarray` says: how many records there are, how many in a chunk, and how chunks are packed ("" = not)."""
     with naming(f"{folder}: is no array of zarr 2: .zarray", OSError):
         content = read_json(folder / ".zarray")
-    try:
+    wrong = f"{folder}: .zarray describes no array of zarr 2 with one dimension"
+    with naming(wrong, LookupError, TypeError, ValueError):
         (count,), (chunk,) = content["shape"], content["chunks"]
         count, chunk = int(count), int(chunk)
         codec = str((content["compressor"] or {"id": ""})["id"])
         is_known = content["zarr_format"] == 2 and content["dtype"] == _describe(dtype) and codec in _CODECS
-    except (LookupError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder}: .zarray describes no array of zarr 2 with one dimension") from error
     if not is_known:
         raise FormatError(f"{folder}: .zarray describes other records than those of l5kit 1.5, or another packing")
     if not 0 < chunk * dtype.itemsize <= _MAX_CHUNK or count < 0:

@@ -18,7 +18,9 @@ from rover_pipeline.importers.times import natural_order
 _ADVANCE_BYTES = 1 << 22
 _SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
 #: First bytes of bags -> their readers.
-_KINDS = {rosbag1.MAGIC: rosbag1.Rosbag1, mcap.MAGIC: mcap.Mcap, database.MAGIC: database.Database}
+_KINDS: dict[bytes, Callable[[Path, bool, bool], BagFile]] = {
+    rosbag1.MAGIC: rosbag1.Rosbag1, mcap.MAGIC: mcap.Mcap, database.MAGIC: database.Database
+}  # fmt: skip
 #: First bytes of what is no bag, and what helps.
 _STRANGERS = {
     b"#ROSBAG V1": "is a bag of the old format 1; `rosbag fix` makes one of format 2.0",
@@ -100,14 +102,11 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
     metadata = folder / "metadata.yaml"
     if metadata.exists():
         content = read_yaml(metadata)
-        try:
+        remedy = "; give the .db3 or .mcap files themselves"
+        with naming(f"{metadata}: lists no files", KeyError, TypeError, AttributeError, remedy=remedy):
             described: dict[str, Any] = content["rosbag2_bagfile_information"]
             names = [str(name) for name in described["relative_file_paths"]]
             mode = str(described.get("compression_mode") or "").lower()
-        except (KeyError, TypeError, AttributeError) as error:
-            raise FormatError(
-                f"{metadata}: lists no files in rosbag2_bagfile_information; give the .db3 or .mcap files themselves"
-            ) from error
         # Early versions of rosbag2 list the files with the name of the folder.
         names = [name.removeprefix(f"{folder.name}/") for name in names]
         for name in names:
