@@ -132,7 +132,7 @@ def _pcd(path: Path, fields: Sequence[str]) -> Columns:
     last = re.search(rb"^[ \t]*DATA\b.*\n", data[:_MAX_HEADER], re.MULTILINE | re.IGNORECASE)
     if last is None:
         raise ValueError("its header has no line DATA")
-    lines = map(str.split, data[: last.end()].decode("ascii").splitlines())
+    lines = map(str.split, data[: last.end()].decode("ascii").split("\n"))
     header = {words[0].upper(): words[1:] for words in lines if words and not words[0].startswith("#")}
     names = header["FIELDS"]
     counts = [int(each) for each in header.get("COUNT", ["1"] * len(names))]
