@@ -141,6 +141,22 @@ def as_damage(path: Path) -> Iterator[None]:
         raise FormatError(f"{path}: its values cannot be used: {short(one_line(str(error)), 200)}") from error
 
 
+@contextmanager
+def naming(
+    place: object, *kinds: type[Exception], made: type[Exception] = FormatError, remedy: str = "", limit: int = 2000
+) -> Iterator[None]:
+    """Turns errors of some kinds, but for our own, into one of the class `made`, which names the place before what is
+    wrong. `remedy`: how its message ends; `limit`: characters of what is wrong, where a library may quote a whole file.
+    """
+    try:
+        yield
+    except RoverError:
+        raise
+    except kinds as error:
+        said = error.strerror if isinstance(error, OSError) else f"lacks {error}" if isinstance(error, KeyError) else ""
+        raise made(f"{place}: {short_text(said or error, limit)}{remedy}") from error
+
+
 def may_pass(error: BaseException) -> bool:
     """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
     return (

@@ -18,7 +18,7 @@ from rover_pipeline.engine.plan import OURS, Plan
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step, loaded
 from rover_pipeline.engine.together import ResultRequest, run_together
-from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, show_traceback
+from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, naming, show_traceback
 from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
@@ -207,10 +207,8 @@ def _requested(command: StepCommand, trace: Path) -> ResultRequest:
             f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
             "install the same rover-pipeline on every node"
         )
-    try:
+    with naming("--request: is not valid JSON", ValueError, made=ConfigError):
         content: dict[str, Any] = json.loads(request)
-    except ValueError as error:
-        raise ConfigError(f"--request: is not valid JSON: {error}") from error
     recording = Path(content.get("recording") or trace)
     if recording != trace:
         link_trace(recording, trace)

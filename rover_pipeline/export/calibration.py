@@ -21,6 +21,7 @@ from rover_pipeline.export import ExportOptions
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import from_matrix
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.validation.rig import FLU_FROM_OPTICAL, camera_lens, sensor_mount
 
@@ -71,10 +72,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 def _pose(mount: Mount, is_camera: bool) -> np.ndarray:
     """Lidar-from-sensor, f8 (4, 4), with the axes of pictures for a camera."""
-    pose = np.eye(4)
-    pose[:3, :3] = matmul(mount.rotation, FLU_FROM_OPTICAL) if is_camera else mount.rotation
-    pose[:3, 3] = mount.translation
-    return pose
+    return Poses(matmul(mount.rotation, FLU_FROM_OPTICAL) if is_camera else mount.rotation, mount.translation).matrices
 
 
 def _matrix(lens: Lens) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.report.templating import environment
 from rover_pipeline.validation.accuracy import MIN_ALIGNED, compare, errors, relative_by_way
 from rover_pipeline.validation.against import Against, Given, beside, fitting, plain, references, trajectories
+from rover_pipeline.workflow.worlds import flat
 
 #: How paths are laid over one another, for the page.
 ALIGNED = "moved and turned as one, without a scale, so that its positions fit those of B best (Umeyama)"
@@ -153,7 +154,7 @@ def _differences(a: Path, b: Path, made_a: dict[str, Any], made_b: dict[str, Any
     files = [{path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."} for folder in (a, b)]
     names = sorted((files[0] | files[1]) - {PROVENANCE})
     same = [name for name in names if name in files[0] & files[1] and filecmp.cmp(a / name, b / name, shallow=False)]
-    options = [dict(_flat(each.get("options", {}))) for each in (made_a, made_b)]
+    options = [flat(each.get("options", {})) for each in (made_a, made_b)]
     versions = [{"step": each.get("version"), **each.get("packages", {})} for each in (made_a, made_b)]
     return {
         "files_that_differ": [name for name in names if name not in same],
@@ -161,14 +162,6 @@ def _differences(a: Path, b: Path, made_a: dict[str, Any], made_b: dict[str, Any
         "options": _unlike(*options),
         "versions": _unlike(*versions),
     }
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _unlike(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[Any]]:

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json
 
@@ -126,11 +126,10 @@ class Arrays(Content):
         return file.getvalue()
 
     def decode(self, data: bytes) -> dict[str, np.ndarray]:
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                found = {name: file[name] for name in file.files}
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
-            raise ValueError(f"is no npz of arrays: {error}") from error
+        kinds = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError)
+        wrong = naming("is no npz of arrays", *kinds, made=ValueError)
+        with wrong, np.load(io.BytesIO(data), allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
         lengths: dict[str | int, int] = {}
         for name, (kind, *shape) in self.arrays.items():
             if name not in found:

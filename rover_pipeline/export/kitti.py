@@ -29,6 +29,7 @@ from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.kinematics.rotation import obliqueness
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.validation.rig import OPTICAL_FROM_FLU
 
@@ -126,8 +127,7 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
     camera_from_lidar = _camera_from_lidar(recording)
     matrices = {**dict.fromkeys(_MATRICES, _projection(job, recording)), "Tr": camera_from_lidar[:3]}
     job.save("calibration", matrices, sequence=name)
-    lidar = np.tile(np.eye(4), (len(chosen), 1, 1))
-    lidar[:, :3, :3], lidar[:, :3, 3] = sweeps.poses.rot[chosen], sweeps.poses.pos[chosen]
+    lidar = sweeps.poses.select(chosen).matrices
     poses = matmul(camera_from_lidar, inv(lidar[0]), lidar, inv(camera_from_lidar))
     job.save("poses", poses[:, :3].reshape(-1, 12), sequence=name)
 
@@ -135,10 +135,8 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
 def _camera_from_lidar(recording: Recording) -> np.ndarray:
     """The transform of lidar coordinates to those of the camera, right-down-front; f8 (4, 4)."""
     mount = recording.mount("camera")
-    transform = np.eye(4)
-    transform[:3, :3] = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
-    transform[:3, 3] = matmul(-transform[:3, :3], mount.translation)
-    return transform
+    rotation = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
+    return Poses(rotation, matmul(-rotation, mount.translation)).matrices
 
 
 def _projection(job: ExportJob, recording: Recording) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.draw.formatting import count
-from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, one_line, printable
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, naming, one_line, printable
 from rover_pipeline.export.contents import MAX_BYTES
 from rover_pipeline.export.layout import Layout
 from rover_pipeline.export.output import known_states, merged_provenance, tree_state
@@ -134,10 +134,8 @@ def _of_module(format: DatasetFormat, name: str, otherwise: Any) -> Any:
 def _require_readable(folder: Path) -> None:
     """Raise FormatError for what no parser should open: named pipes, devices, and files larger than any of ours."""
     for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
-        try:
+        with naming(f"{path}: cannot be read", OSError, remedy="; export it again"):
             size = regular_size(path)
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
         if size > MAX_BYTES and path.suffix not in _ANY_SIZE:
             text = f"has {size:,} bytes, more than the {MAX_BYTES:,} of any such file; export it again"
             raise FormatError(f"{path}: {text}")

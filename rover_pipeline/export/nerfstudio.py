@@ -26,7 +26,7 @@ from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.draw.formatting import count as counted
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
@@ -36,6 +36,7 @@ from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import below
 from rover_pipeline.kinematics.rotation import obliqueness
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import read_sensor_poses
 
@@ -51,15 +52,11 @@ class _Transforms(Json):
 
     def decode(self, data: bytes) -> dict[str, Any]:
         content = super().decode(data)
-        try:
+        with naming("is no list of frames with poses and a lens", KeyError, TypeError, ValueError, made=ValueError):
             names = [str(frame["file_path"]) for frame in content["frames"]]
             poses = np.array([frame["transform_matrix"] for frame in content["frames"]], "f8")
             lenses = [{**content, **frame} for frame in content["frames"]]
             lens = np.array([[each[key] for key in _LENS] for each in lenses], "f8").reshape(-1, len(_LENS))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"is no list of frames with poses and a lens: {type(error).__name__} {error}; export it again"
-            ) from error
         if poses.shape != (len(names), 4, 4) or not len(names):
             raise ValueError("must have a 4x4 transform_matrix for each of at least one frame")
         return {**content, "names": names, "poses": poses, "lens": lens}
@@ -156,9 +153,11 @@ class _Camera:
         """Write pictures and, if wanted, the mask. Returns the frames."""
         part = " ".join(filter(None, (self._view.name, self.key)))
         self._job.in_parts(part, self._chosen.tolist(), self._write_picture, "picture")
+        rot, pos = self._poses.select(self._chosen)
+        poses = Poses(matmul(rot, FLU_FROM_OPENGL), pos).matrices.tolist()
         frames = [
-            {"file_path": name, "transform_matrix": self._matrix(number), "timestamp": float(self._ts[number])}
-            for name, number in zip(self.names(), self._chosen.tolist(), strict=True)
+            {"file_path": name, "transform_matrix": pose, "timestamp": time}
+            for name, pose, time in zip(self.names(), poses, self._ts[self._chosen].tolist(), strict=True)
         ]
         if masked:
             # A pixel that is mixed with black at the rim holds no colour of the world.
@@ -179,12 +178,6 @@ class _Camera:
             picture = self._pictures.sample(number)
             jpeg = encode(undistort(picture, self._recorded_lens) if self._undistort else picture)
         return [self._job.save("pictures", jpeg, number=number, **self._keys)]
-
-    def _matrix(self, number: int) -> list[list[float]]:
-        matrix = np.eye(4)
-        rot, pos = self._poses.select(number)
-        matrix[:3, :3], matrix[:3, 3] = matmul(rot, FLU_FROM_OPENGL), pos
-        return matrix.tolist()
 
     def describe_lens(self) -> dict[str, Any]:
         """Size and numbers of the lens."""

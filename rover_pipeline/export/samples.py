@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.formatting import duration
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError, SampleError, naming
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import Rig, layout_problems
@@ -133,18 +133,12 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     or is not the metadata of an Ouster lidar."""
     rig = Rig(lidar.parent)
     sidecar = lidar / (rig.sidecar(lidar.name) if lidar.name in rig.types else "lidar.json")
-    try:
+    with naming(sidecar, OSError, remedy="; without it ranges cannot become points"), naming(lidar, ValueError):
         project = projection(read_text(sidecar))
-    except OSError as error:
-        raise FormatError(f"{sidecar}: {error.strerror}; without it ranges cannot become points") from error
-    except ValueError as error:
-        raise FormatError(f"{lidar}: {error}") from error
 
     def to_points(ranges: np.ndarray) -> np.ndarray:
-        try:
+        with naming(f"{lidar / 'rng'}: cannot be projected", ValueError, RuntimeError):
             xyz = np.array(project(ranges.astype("u4")), "f4").reshape(*ranges.shape, 3)
-        except (ValueError, RuntimeError) as error:
-            raise FormatError(f"{lidar / 'rng'}: cannot be projected: {error}") from error
         xyz[(ranges == 0) | (ranges == CLIPPED)] = np.nan
         return xyz
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
@@ -15,7 +15,6 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.points_step import of_points, points
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import read_points
-from rover_pipeline.lidar.sweeps import Sweep as LidarSweep
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.validation.rig import clock_options, whole_sensor
 
@@ -70,12 +69,13 @@ class RawSweeps:
         """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order; or the points."""
         return {name: self._lidar.channel(name).sample(number) for name in self._channels}
 
-    def places(self, number: int) -> LidarSweep:
-        """One sweep, as the lidar saw it. Raises SampleError when it cannot be decoded."""
-        stored = self.images(number)
-        if not self.has_points:
-            stored = {"rng": destagger(stored["rng"][None], sensor_info(self._metadata))[0]}
-        return self.reader.sweep(stored)
+    def stored(self, number: int) -> dict[str, np.ndarray] | None:
+        """The channels of one sweep as `reader` takes them; None when it cannot be decoded."""
+        try:
+            stored = self.images(number)
+        except SampleError:
+            return None
+        return stored if self.has_points else {"rng": destagger(stored["rng"][None], sensor_info(self._metadata))[0]}
 
 
 class PosedSweeps(RawSweeps):

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from rover_pipeline.errors import FormatError, did_you_mean, explain, short
+from rover_pipeline.errors import FormatError, did_you_mean, explain, naming, short
 from rover_pipeline.format.files import is_plain, replace_file
 from rover_pipeline.format.texts import read_json
 
@@ -85,10 +85,8 @@ def read_meta(sensor: Path) -> dict[str, ChannelSpec]:
     """Channel descriptions of the sensor in directory `sensor`. Raises FormatError where the file is missing,
     unreadable, not a JSON object, names a channel outside the sensor's directory, or describes an impossible one."""
     path = str(sensor / META)
-    try:
+    with naming(f"{path}: cannot be read", FileNotFoundError):
         content = read_json(sensor / META)
-    except FileNotFoundError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
     if not isinstance(content, dict):
         raise FormatError(f"{path}: must hold a JSON object, holds a {type(content).__name__}")
     if len(content) > MAX_CHANNELS:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.files import read_bounded
 
 #: The largest real sidecar, metadata of a lidar of 128 beams, has 20 kB. A `summary.json` has some hundreds. Schedule.
@@ -56,10 +56,8 @@ def parse_json(text: str, path: str) -> Any:
     """The content of a JSON text; `path` is what messages call it. Raises FormatError where it is no JSON, or larger,
     deeper or with larger numbers than any sidecar."""
     _require_size(text, MAX_TEXT_BYTES, path)
-    try:
+    with naming(f"{path}: is not valid JSON", ValueError, RecursionError, limit=100):
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not valid JSON: {short(str(error), 100)}") from error
     _require_plain(content, path)
     return content
 
@@ -67,12 +65,11 @@ def parse_json(text: str, path: str) -> Any:
 def parse_yaml(text: str, path: str) -> Any:
     """The same of a YAML text."""
     _require_size(text, MAX_YAML_BYTES, path)
-    try:
+    # PyYAML raises ValueError for a date like 2024-02-31, TypeError for a key that is a list, and some others.
+    kinds = (yaml.YAMLError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+    with naming(f"{path}: is no YAML", *kinds, remedy="; correct it", limit=160):
         _require_small(text, path)
         content = yaml.load(text, _Loader)
-    # PyYAML raises ValueError for a date like 2024-02-31, TypeError for a key that is a list, and some others.
-    except (yaml.YAMLError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        raise FormatError(f"{path}: is no YAML: {short(' '.join(str(error).split()), 160)}; correct it") from error
     _require_plain(content, path)
     return content
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,11 @@ import numpy as np
 from imagecodecs import lzf_decode
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, short
+from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.names import named
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import named, write_config
 from rover_pipeline.importers.points import MAX_POINTS, Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import files_of, times_of_files
@@ -68,14 +67,8 @@ def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise FormatError(f"{path}: is no point cloud; known: {', '.join(sorted(READERS))}")
-    try:
+    with naming(f"{path}: is no whole {path.suffix[1:]} file", *_DAMAGED, limit=200), naming(path, FileNotFoundError):
         return cloud_of(reader(path, fields))
-    except FormatError:
-        raise
-    except FileNotFoundError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    except _DAMAGED as error:
-        raise FormatError(f"{path}: is no whole {path.suffix[1:]} file: {short(str(error), 200)}") from error
 
 
 def cloud_of(columns: Columns) -> Cloud:
@@ -136,16 +129,11 @@ def _npz(path: Path, fields: Sequence[str]) -> Columns:
 
 def _pcd(path: Path, fields: Sequence[str]) -> Columns:
     data = read_bounded(path, _MAX_BYTES, "any sweep")
-    header: dict[str, list[str]] = {}
-    at = 0
-    while "DATA" not in header:
-        end = data.find(b"\n", at, at + _MAX_HEADER)
-        if end < 0 or end > _MAX_HEADER:
-            raise ValueError("its header has no line DATA")
-        words = data[at:end].decode("ascii").split()
-        at = end + 1
-        if words and not words[0].startswith("#"):
-            header[words[0].upper()] = words[1:]
+    last = re.search(rb"^[ \t]*DATA\b.*\n", data[:_MAX_HEADER], re.MULTILINE | re.IGNORECASE)
+    if last is None:
+        raise ValueError("its header has no line DATA")
+    lines = map(str.split, data[: last.end()].decode("ascii").split("\n"))
+    header = {words[0].upper(): words[1:] for words in lines if words and not words[0].startswith("#")}
     names = header["FIELDS"]
     counts = [int(each) for each in header.get("COUNT", ["1"] * len(names))]
     kinds = [_PCD_TYPES[kind, int(size)] for kind, size in zip(header["TYPE"], header["SIZE"], strict=True)]
@@ -155,7 +143,7 @@ def _pcd(path: Path, fields: Sequence[str]) -> Columns:
     if not 0 <= points <= MAX_POINTS:
         raise ValueError(f"its header says {points:,} points")
     row = [(f"{number}", kind, (count,)) for number, (kind, count) in enumerate(zip(kinds, counts, strict=True))]
-    body = memoryview(data)[at:]
+    body = memoryview(data)[last.end() :]
     encoding = header["DATA"][0]
     if encoding == "ascii":
         table = _numbers(bytes(body), points, sum(counts))
@@ -180,10 +168,8 @@ def _compressed(
     sizes = [np.dtype(kind).itemsize * count * points for kind, count in zip(kinds, counts, strict=True)]
     if unpacked != sum(sizes) or packed > len(body) - 8 or unpacked > _LZF_RATIO * packed:
         raise ValueError(f"its compressed part says {unpacked:,} bytes where its points have {sum(sizes):,}")
-    try:
+    with naming("its compressed part is damaged", RuntimeError, made=ValueError):
         plain = lzf_decode(bytes(body[8 : 8 + packed]), out=bytearray(unpacked)) if unpacked else b""
-    except RuntimeError as error:
-        raise ValueError(f"its compressed part is damaged: {error}") from error
     if len(plain) != unpacked:
         raise ValueError("its compressed part is damaged")
     starts = np.cumsum([0, *sizes])
@@ -309,8 +295,6 @@ def import_clouds(
             # Poses are moved with the sweeps where both count from the beginning of the recording.
             ts = ts if ts is stamps or len(ts) == 0 or ts[0] > stamps[0] / 2 else ts + shift
             write_reference(trace, ts, states, command="import clouds", source=poses.name)
-        for note in notes[1:]:
-            print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
             {sensor: {"type": "lidar"}},
@@ -318,6 +302,7 @@ def import_clouds(
             sources=[folder, *(each for each in (times, poses) if each)],
             options={name: value for name, value in options.items() if value},
             notes=notes,
+            said_of=folder,
         )
     return len(files)
 

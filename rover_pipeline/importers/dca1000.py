@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, field_validator
 from scipy.constants import speed_of_light
 
-from rover_pipeline.errors import ConfigError, FormatError, short
+from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.files import opened_file, regular_size, replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, raw
@@ -113,10 +113,8 @@ class Setup(NamedTuple):
 def read_setup(config: Path, device: str | None) -> Setup:
     """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection. Raises
     ConfigError where the file cannot be used."""
-    try:
+    with naming(f"{config}: cannot be read", FileNotFoundError, made=ConfigError):
         text = read_text(config)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{config}: cannot be read: {error.strerror}") from error
     if "API:ProfileConfig" in text:
         return _of_studio(config, of_log(text, str(config)), device)
     if "ar1." in text:
@@ -124,11 +122,9 @@ def read_setup(config: Path, device: str | None) -> Setup:
     content = parse_collection(text, str(config))  # JSON is a subset of YAML.
     if "mmWaveDevices" in content:
         return _of_studio(config, of_json(content, str(config)), device)
-    try:
+    problem = "is neither a JSON, script or log of mmWave Studio nor a configuration with radar.args.radar"
+    with naming(f"{config}: {problem}", KeyError, TypeError, made=ConfigError):
         section = content["radar"]["args"]["radar"]
-    except (KeyError, TypeError) as error:
-        problem = "is neither a JSON, script or log of mmWave Studio nor a configuration with radar.args.radar"
-        raise ConfigError(f"{config}: {problem}") from error
     if not isinstance(section, dict):
         raise ConfigError(f"{config}: radar.args.radar is a {type(section).__name__}, not a mapping")
     return _setup(config, {**section, **({"device": device} if device else {})}, "qqii", None)
@@ -207,10 +203,8 @@ def _setup(config: Path, values: dict[str, Any], order: str, start: float | None
         return Setup(capture, len(capture.tx), len(capture.rx), order, start)
     if board.real:
         raise ConfigError(f"{config}: {capture.device} makes real samples; only complex captures can be imported")
-    try:
+    with naming(f"{config}: {capture.device}", ValueError, made=ConfigError):
         board = board.select(capture.tx, capture.rx)
-    except ValueError as error:
-        raise ConfigError(f"{config}: {capture.device}: {error}") from error
     return Setup(capture, len(board.tx), len(board.rx), order, start)
 
 
@@ -265,10 +259,8 @@ def import_dca1000(
         raise ConfigError(
             f"{config}: a frame of {list(shape)} int16 has {frame_bytes:,} bytes, more than any radar makes"
         )
-    try:
+    with naming(adc, OSError):
         size = regular_size(adc)
-    except OSError as error:
-        raise FormatError(f"{adc}: {error.strerror}") from error
     count, extra = divmod(size, frame_bytes)
     if extra or not count:
         rest = f"the last {extra:,} bytes, from byte {size - extra}, are left over" if count else "there is no frame"

@@ -17,7 +17,6 @@ et al., ICRA 2022). Numbers of files count samples: where one is missing, its ti
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,21 +24,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, naming
 from rover_pipeline.format.files import read_bounded, replace_json
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
-from rover_pipeline.importers.names import sensor_name
-from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, sensor_name, write_config
 from rover_pipeline.importers.pictures import picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
 from rover_pipeline.importers.tuning import KITTI_ELEVATION_DEG
 from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import inv, matmul, solve
 
 CAMERAS = ("image_02", "image_00", "image_03", "image_01")
@@ -73,8 +72,6 @@ def import_kitti(
     that there is becomes `camera`, with others beside it, such as `camera_03`. Raises FormatError where the drive has
     neither sweeps nor pictures, or a file is not what it must be, and ConfigError where there is no such camera.
     """
-    if not drive.is_dir():
-        raise FormatError(f"{drive}: no such folder")
     if camera is not None and not (drive / camera / "data").is_dir():
         raise ConfigError(f"--camera {camera}: {drive} has no folder {camera}/data")
     lidar = _samples(drive / "velodyne_points", _sweep_files)
@@ -129,8 +126,6 @@ def import_kitti(
             sensors["imu"], counts["imu"] = {"type": "imu", "args": {}}, len(oxts.files)
             if calibration.imu is None:
                 notes.append("no calib_imu_to_velo.txt: _reference is of the IMU and not of the lidar")
-        for note in notes:
-            print(f"{drive}: {note}", file=sys.stderr)
         rig = calibration.rig(cameras, drive.name)
         write_config(
             trace,
@@ -139,6 +134,7 @@ def import_kitti(
             sources=[each for each in (*_folders(drive), *calibration.files) if each.exists()],
             options=({"camera": chosen[0]} if len(chosen) == 1 else {}) | ({"elevation": elevation} if lidar else {}),
             notes=notes,
+            said_of=drive,
             rig={name: pose for name, pose in rig.items() if name in sensors},
         )
     return counts
@@ -154,12 +150,11 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
     scale = np.cos(np.radians(records[0, _LAT]))
     east = scale * _EARTH_M * np.radians(records[:, _LON])
     north = scale * _EARTH_M * np.log(np.tan(np.radians(90 + records[:, _LAT]) / 2))
-    imu = np.tile(np.eye(4), (len(records), 1, 1))
-    imu[:, :3, :3] = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_matrix()
-    imu[:, :3, 3] = np.stack([east, north, records[:, _ALT]], -1)
+    rot = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_matrix()
+    imu = Poses(rot, np.stack([east, north, records[:, _ALT]], -1)).matrices
     imu_from_lidar = np.eye(4) if lidar_from_imu is None else inv(lidar_from_imu)
     rates, arm = records[:, _RATES : _RATES + 3], imu_from_lidar[:3, 3]
-    vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", imu[:, :3, :3], np.cross(rates, arm))
+    vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", rot, np.cross(rates, arm))
     lidar = matmul(imu, imu_from_lidar)
     first = lidar[0, :3, :3].T
     return {
@@ -189,10 +184,8 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
 def _times_of(files: Sequence[Path], listed: Path) -> np.ndarray:
     """The times of files from a list, f8 (file,), s: the names of files are the numbers of the lines, from 0."""
     times = read_times(listed)
-    try:
+    with naming(f"{files[0].parent}: names of files must be numbers", ValueError):
         numbers = np.array([int(path.stem) for path in files])
-    except ValueError as error:
-        raise FormatError(f"{files[0].parent}: names of files must be numbers: {error}") from error
     if numbers.max() >= len(times):
         raise FormatError(f"{listed}: has {len(times)} times, data has a file {numbers.max()}")
     return np.asarray(times[numbers])
@@ -220,19 +213,15 @@ def _read_sweep(path: Path) -> Cloud:
     if path.suffix != ".txt":
         return read_cloud(path)
     words = read_bounded(path, _MAX_SWEEP, "any sweep").split()
-    try:
+    with naming(f"{path}: holds no four numbers for each point", ValueError):
         table = np.asarray(words, "S").astype("f4").reshape(-1, 4)
-    except ValueError as error:
-        raise FormatError(f"{path}: holds no four numbers for each point: {error}") from error
     return Cloud(table[:, :3], table[:, 3])
 
 
 def _record(path: Path) -> np.ndarray:
     """One record of the INS, f8 (25,) or more."""
-    try:
+    with naming(f"{path}: holds what is no number", ValueError):
         values = np.array(read_text(path, _MAX_RECORD).split(), "f8")
-    except ValueError as error:
-        raise FormatError(f"{path}: holds what is no number: {error}") from error
     if len(values) < _ACCURACY or not np.isfinite(values).all():
         raise FormatError(f"{path}: must hold at least {_ACCURACY} finite numbers, holds {len(values)}")
     return values[:25] if len(values) >= 25 else np.pad(values, (0, 25 - len(values)))
@@ -324,6 +313,4 @@ def _rigid(found: dict[str, Sequence[float]] | None) -> np.ndarray | None:
     rotation = nearest(np.reshape(found["R"], (3, 3)))
     if np.abs(rotation.ravel() - found["R"]).max() > 1e-3:
         return None
-    transform = np.eye(4)
-    transform[:3, :3], transform[:3, 3] = rotation, found["T"]
-    return transform
+    return Poses(rotation, np.asarray(found["T"])).matrices

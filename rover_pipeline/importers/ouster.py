@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_text
+from rover_pipeline.errors import ConfigError, FormatError, naming
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import imported_trace
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
-from rover_pipeline.importers.origin import from_rig, in_rig, write_config
+from rover_pipeline.importers.origin import MAX_SENSORS, from_rig, in_rig, sensor_name, write_config
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.lidar import captures
 from rover_pipeline.lidar.sidecar import require_sizes
@@ -43,16 +41,12 @@ _CHANNELS = {
 
 def require_sidecar(metadata: Path) -> None:
     """Raise FormatError unless a file is a small JSON object: ouster-sdk reads whatever it is given to the end."""
-    try:
+    with naming(metadata, FileNotFoundError, remedy="; --meta must name the sensor's metadata"):
         content = read_json(metadata)
-    except FileNotFoundError as error:
-        raise FormatError(f"{metadata}: {error.strerror}; --meta must name the sensor's metadata") from error
     if not isinstance(content, dict):
         raise FormatError(f"{metadata}: must hold a JSON object, holds a {type(content).__name__}")
-    try:
+    with naming(metadata, ValueError, remedy="; is it the metadata of this capture?"):
         require_sizes(content)
-    except ValueError as error:
-        raise FormatError(f"{metadata}: {error}; is it the metadata of this capture?") from error
 
 
 def end_of_sweep(scan: Any) -> float:
@@ -184,8 +178,6 @@ def import_ouster(
     the first one is `lidar` and `imu`, others have their serial numbers: `lidar_992137000142`. Raises FormatError where
     the capture cannot be read, or holds no sweep, and ConfigError where it holds no sensor that `sensor` names.
     """
-    if not capture.is_file():
-        raise FormatError(f"{capture}: no such file")
     same_stem = capture.with_suffix(".json")
     if start is not None and not math.isfinite(start):
         raise ConfigError(f"--start {start}: must be seconds since 1970")
@@ -206,8 +198,6 @@ def import_ouster(
         if capture.suffix == ".pcap":
             reader.write_imus(trace)
         sensors, rig = reader.described(trace)
-        for note in reader.notes:
-            print(f"{capture}: {note}", file=sys.stderr)
         chosen = {"sensor": str(reader.sensors[0].info.sn)} if len(reader.sensors) == 1 else {}
         write_config(
             trace,
@@ -216,6 +206,7 @@ def import_ouster(
             sources=[capture, *described],
             options={**chosen, **({} if start is None else {"start": start})},
             notes=reader.notes,
+            said_of=capture,
             rig=rig,
         )
     counts = {each.lidar: each.count for each in reader.sensors if each.count}
@@ -247,13 +238,11 @@ class _Reader:
     def __init__(self, capture: Path, metadata: Path | None, start: float | None, sensor: str | None) -> None:
         self.capture, self.metadata, self.start = capture, metadata, start
         self.notes: list[str] = []
-        with _sdk_errors(capture):
+        with self._reading():
             self._source = captures.open_capture(capture, metadata)
             described = list(self._source.sensor_info)
-        try:
+        with naming(capture, ValueError, made=ConfigError):
             numbers = captures.sensor_numbers(described, sensor)
-        except ValueError as error:
-            raise ConfigError(f"{capture}: {error}") from error
         if more := numbers[MAX_SENSORS:]:
             self.notes.append(f"{len(more)} sensors are left out: a trace has {MAX_SENSORS} of a kind (--sensor)")
         self.sensors: list[_Sensor] = []
@@ -264,6 +253,10 @@ class _Reader:
                 new.lidar = sensor_name("lidar", label, main, [each.lidar for each in self.sensors])
                 new.imu = sensor_name("imu", label, main, [each.imu for each in self.sensors])
             self.sensors.append(new)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Lets errors of ouster-sdk, which raises a dozen types and quotes whole files, name the capture."""
+        return naming(f"{self.capture}: ouster-sdk cannot read it", Exception, limit=300)
 
     def write_lidars(self, trace: Path) -> None:
         """Write the lidars, and IMUs where the sweeps hold their measurements."""
@@ -293,7 +286,7 @@ class _Reader:
         wanted = {each.number: each for each in self.sensors if each.count and not (trace / each.imu).exists()}
         if not wanted:
             return
-        with ExitStack() as stack, _sdk_errors(self.capture):
+        with ExitStack() as stack, self._reading():
             writers = {n: stack.enter_context(ImuWriter(trace / each.imu)) for n, each in wanted.items()}
             for number, packet in captures.imu_packets(self.capture, self.metadata):
                 if number in writers:
@@ -362,7 +355,7 @@ class _Reader:
 
     def _scans(self) -> Iterator[tuple[int, Any]]:
         """Sweeps in order, with the place of their sensor among those that are wanted."""
-        with _sdk_errors(self.capture):
+        with self._reading():
             for scans in self._source:
                 for index, sensor in enumerate(self.sensors):
                     if (scan := scans[sensor.number]) is not None:
@@ -375,15 +368,3 @@ class _Reader:
             return sum(numbers) if self._source.is_indexed else 0
         except (TypeError, LookupError, RuntimeError, ValueError):
             return 0
-
-
-@contextmanager
-def _sdk_errors(capture: Path) -> Iterator[None]:
-    """Replace any exception of ouster-sdk by a FormatError that names the capture."""
-    try:
-        yield
-    except RoverError:
-        raise
-    except Exception as error:  # ouster-sdk raises a dozen types, some of its own.
-        problem = short_text(error, 300)  # it quotes the whole of some files
-        raise FormatError(f"{capture}: ouster-sdk cannot read it: {problem}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from imagecodecs import png_decode
 
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.jpeg import decode, frame_size, png_size
 from rover_pipeline.format.files import read_bounded, replace_file
@@ -20,8 +19,7 @@ from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
-from rover_pipeline.importers.names import named
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import named, write_config
 from rover_pipeline.importers.times import files_of, given_text, times_of_files
 
 #: Files of pictures that OpenCV decodes.
@@ -57,8 +55,6 @@ def import_pictures(
             notes.append("nothing gives the intrinsics of the camera (--intrinsics camera.json)")
         else:
             _write_intrinsics(trace / camera, intrinsics, width, height)
-        for note in notes[1:]:
-            print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
             {camera: {"type": "camera", "args": {"width": width, "height": height}}},
@@ -66,6 +62,7 @@ def import_pictures(
             sources=[folder, *(each for each in (times, intrinsics) if each)],
             options={name: value for name, value in (("rate", rate), ("start", start)) if value},
             notes=notes,
+            said_of=folder,
         )
     return len(files)
 
@@ -100,16 +97,12 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
 def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
     """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width. Raises FormatError
     where the file cannot be read, or is no whole picture."""
-    try:
+    with naming(f"{path}: cannot be read", OSError):
         data = read_bounded(path, _MAX_BYTES, "any picture")
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
+    with naming(f"{path}: is no whole picture", ValueError, RuntimeError, MemoryError, cv2.error, limit=160):
         if data.startswith(b"\xff\xd8"):
             return _whole_jpeg(data)
         picture = _png(data) if data.startswith(b"\x89PNG") else _other(data)
-    except (ValueError, RuntimeError, MemoryError, cv2.error) as error:
-        raise FormatError(f"{path}: is no whole picture: {short_text(error, 160)}") from error
     return encode_sample("mjpg", picture), picture.shape[:2]
 
 
@@ -149,8 +142,6 @@ def _whole_jpeg(data: bytes) -> tuple[bytes, tuple[int, int]]:
 
 def _write_intrinsics(camera: Path, path: Path, width: int, height: int) -> None:
     text = given_text(path)
-    try:
+    with naming(path, ValueError):
         read_intrinsics(text, width, height)
-    except ValueError as error:
-        raise FormatError(f"{path}: {error}") from error
     replace_file(camera / "camera.json", text)

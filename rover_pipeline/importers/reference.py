@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
@@ -120,10 +120,8 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
     widths = {len(line) for line in lines}
     if widths not in ({8}, {12}):
         raise FormatError(f"{path}: must have 8 numbers a line (TUM: time, position, xyzw) or 12 (KITTI: 3x4)")
-    try:
+    with naming(f"{path}: holds what is no number", ValueError):
         table = np.array(lines, "f8")
-    except ValueError as error:
-        raise FormatError(f"{path}: holds what is no number: {error}") from error
     if widths == {12}:
         if len(table) != len(ts):
             raise FormatError(f"{path}: has {len(table):,} poses for {len(ts):,} sweeps")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, FormatError, short_text
+from rover_pipeline.errors import ConfigError, FormatError, naming, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import MAX_TEXT_BYTES, read_text
 from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
@@ -36,10 +36,8 @@ def files_of(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 def given_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
     """The text of a file that the user names. Raises FormatError where there is none, and as `read_text`."""
-    try:
+    with naming(path, FileNotFoundError, NotADirectoryError):
         return read_text(path, limit)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
 
 
 def read_times(path: Path) -> np.ndarray:
@@ -112,10 +110,8 @@ def require_steady(times: np.ndarray, place: Path) -> None:
 def _time(path: Path, number: int, line: str) -> float:
     text = line.strip()
     if match := _DATE.match(text):
-        try:
+        with naming(f"{path}: line {number}", ValueError):
             whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp()
-        except ValueError as error:
-            raise FormatError(f"{path}: line {number}: {error}") from error
         return whole + float(match[2] or 0)
     word = re.split(r"[\s,;]", text)[0]
     try:

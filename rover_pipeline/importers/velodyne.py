@@ -21,8 +21,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers import velodyne_packets as wire
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import MAX_SENSORS, sensor_name, write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.tuning import TUNING
@@ -252,7 +251,6 @@ def import_velodyne(
     model: str | None = None,
     calibration: Path | None = None,
     partial: bool = False,
-    say: Callable[[str], object] = say,
 ) -> int | dict[str, int]:
     """Write the trace `out` from a capture; return the number of sweeps, or that of each lidar if there are several.
 
@@ -268,7 +266,7 @@ def import_velodyne(
         file.seek(0)
         with progress("import velodyne", size, "B") as advance:
             done = 0
-            for datagram in datagrams(file, capture, size, partial, say):
+            for datagram in datagrams(file, capture, partial):
                 if not wire.is_data(datagram.data):
                     others[len(datagram.data)] += 1
                     continue
@@ -299,21 +297,17 @@ def import_velodyne(
         notes = [note for lidar in lidars.values() for note in lidar.notes()]
         if others[-1]:
             notes.append(f"{others[-1]} packets of further lidars are left out: a trace holds {MAX_SENSORS}")
-        for note in notes:
-            say(f"{capture}: {note}")
         whole = [lidar for lidar in lidars.values() if not lidar.failed]
         sensors: dict[str, Any] = {}
         for lidar in whole:
             several = {"address": lidar.label} if len(whole) > 1 else {}
             sensors[lidar.name] = {"type": "lidar", "args": {"model": lidar.sink.model, **several}}
-        write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes)
+        write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes, said_of=capture)
     counts = {lidar.name: lidar.sink.count for lidar in whole}
     return counts if len(counts) > 1 else counts["lidar"]
 
 
-def datagrams(
-    file: IO[bytes], path: Path, size: int, partial: bool, say: Callable[[str], object]
-) -> Iterator[Datagram]:
+def datagrams(file: IO[bytes], path: Path, partial: bool, say: Callable[[str], object] = say) -> Iterator[Datagram]:
     """The UDP datagrams of a capture, in order. Fragments of larger ones are left out. Raises FormatError where the
     file is no capture, or is cut off and `partial` is off."""
     header = file.read(24)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.texts import read_text, read_yaml
 
 #: Corrections of a laser in calibration files: name in YAML -> name in XML, factor from the unit of the latter. Layout.
@@ -108,14 +108,10 @@ MODELS: Mapping[int, Model] = {
 def calibrated_64(path: Path) -> Model:
     """An HDL-64E with the calibration of its own, a `db.xml` of Velodyne or a YAML file of the ROS driver. Raises
     FormatError where the file has no corrections of 64 lasers."""
-    try:
+    damage = (KeyError, TypeError, ValueError, ElementTree.ParseError)
+    with naming(path, OSError), naming(f"{path}: is no calibration of an HDL-64E", *damage, limit=100):
         lasers, resolution = _from_xml(path) if path.suffix.lower() == ".xml" else _from_yaml(path)
         table = np.array([[float(laser[key]) for key in _KEYS] for laser in lasers])
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError, ElementTree.ParseError) as error:
-        problem = f"lacks {error}" if isinstance(error, KeyError) else short(str(error), 100)
-        raise FormatError(f"{path}: is no calibration of an HDL-64E ({problem})") from error
     if len(table) != 64 or not (np.abs(table) < 10).all() or not 0 < resolution < 0.1:
         raise FormatError(f"{path}: is no calibration of an HDL-64E: it describes {len(table)} lasers")
     # A sequence of all lasers takes 48 us. Their order in it differs between series; they are spread evenly here.

@@ -49,6 +49,13 @@ class Poses(NamedTuple):
         """Which of them are finite, bool (N,)."""
         return np.asarray(np.isfinite(self.pos).all(1) & np.isfinite(self.rot).all((1, 2)))
 
+    @property
+    def matrices(self) -> np.ndarray:
+        """The same as transforms, f8 (N, 4, 4)."""
+        made = np.zeros((*np.shape(self.pos)[:-1], 4, 4))
+        made[..., :3, :3], made[..., :3, 3], made[..., 3, 3] = self.rot, self.pos, 1.0
+        return made
+
     def select(self, chosen: int | slice | np.ndarray) -> Poses:
         """The poses at some of the instants."""
         return Poses(self.rot[chosen], self.pos[chosen])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from ouster.sdk import core, open_packet_source, open_source
 from ouster.sdk.util import resolve_metadata_multi
 
+from rover_pipeline.errors import naming
 from rover_pipeline.format.files import regular_size
 from rover_pipeline.lidar.geometry import sensor_info
 
@@ -95,12 +95,10 @@ class PacketDecoder:
     """
 
     def __init__(self, metadata: str) -> None:
-        try:
+        with naming("is no metadata of an Ouster", Exception, made=ValueError):
             self.info = sensor_info(metadata)
             self._format = core.PacketFormat(self.info)
             self._batcher = core.FrameBatcher(self.info)
-        except Exception as error:  # ouster-sdk raises a dozen types
-            raise ValueError(f"is no metadata of an Ouster: {error}") from error
         self.strangers = 0
         self._frame: core.LidarFrame | None = None
 
@@ -117,7 +115,7 @@ class PacketDecoder:
         if not self._fill(packet, self._format.lidar_packet_size, data, ns):
             return None
         frame = self._frame = self._frame or core.LidarFrame(self.info)
-        with _as_value_error():
+        with naming("cannot be decoded", Exception, made=ValueError):  # ouster-sdk raises a dozen types
             if not self._batcher.batch(packet, frame):
                 return None
         self._frame = None
@@ -133,7 +131,7 @@ class PacketDecoder:
         packet = core.ImuPacket(self._format)
         if not self._fill(packet, self._format.imu_packet_size, data, ns):
             return None
-        with _as_value_error():
+        with naming("cannot be decoded", Exception, made=ValueError):
             return measured(packet)
 
     def _fill(self, packet: core.Packet, size: int, data: np.ndarray, ns: int) -> bool:
@@ -147,14 +145,6 @@ class PacketDecoder:
             self.strangers += 1
             return False
         return True
-
-
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # ouster-sdk raises a dozen types
-        raise ValueError(f"cannot be decoded: {error}") from error
 
 
 def _meta(metadata: Path | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def spread_sweeps(numbers: np.ndarray) -> list[int]:
 
 
 def spread_floor(
-    stored: Callable[[int], Mapping[str, np.ndarray]],
+    stored: Callable[[int], Mapping[str, np.ndarray] | None],
     lidar: LidarReader,
     motion: SweepMotion,
     numbers: np.ndarray,
@@ -54,13 +54,14 @@ def spread_floor(
     """The floor in the frame of a trajectory, from some of the sweeps with these numbers.
 
     Args:
-        stored: gives the channels of a sweep, by argument.
+        stored: gives the channels of a sweep, by argument; None where it cannot be decoded, and is left out.
         limits: minimum and maximum range of a return, m.
     """
     sweeps = []
     for number in spread_sweeps(numbers):
-        poses = motion.columns(number, lidar.columns)
-        sweeps.append((placed(lidar.sweep(stored(number)), poses, *limits) - poses.pos).reshape(-1, 3))
+        if (channels := stored(number)) is not None:
+            poses = motion.columns(number, lidar.columns)
+            sweeps.append((placed(lidar.sweep(channels), poses, *limits) - poses.pos).reshape(-1, 3))
     return find_floor(sweeps)
 
 

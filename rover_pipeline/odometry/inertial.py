@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.clocks.clock import clock
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, naming
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
 from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
@@ -214,11 +214,9 @@ def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajec
         ConfigError: the accelerometer does not determine it, and why.
     """
     samples = with_accelerometer(samples)
-    try:
+    with naming(_NO_LEVEL, ValueError, made=ConfigError, remedy=f"; {_FIRST_POSE}"):
         mount, sigma, offset = _placed(imu, mount)
         return find_level(trajectory, samples.times + offset, samples.acc, mount, sigma)
-    except ValueError as error:
-        raise ConfigError(f"{_NO_LEVEL}: {error}; {_FIRST_POSE}") from error
 
 
 def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> np.ndarray:

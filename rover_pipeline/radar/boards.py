@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.errors import ConfigError, did_you_mean, naming
 from rover_pipeline.radar.axes import chirp_settings
 from rover_pipeline.radar.options import CalibrationFile, CaptureOptions
 from rover_pipeline.radar.tuning import TUNING
@@ -199,10 +199,8 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
     board = BOARDS.get(name.upper())
     if board is None:
         raise ConfigError(f"radar board {name!r} is unknown; {did_you_mean(name.upper(), BOARDS)}; known: {_known()}")
-    try:
+    with naming(f"config.yaml: radar.args.radar: board {name}", ValueError, made=ConfigError):
         board = board.select(*_recorded_antennas(config))
-    except ValueError as error:
-        raise ConfigError(f"config.yaml: radar.args.radar: board {name}: {error}") from error
     if shape[1:3] != (len(board.tx), len(board.rx)):
         raise ConfigError(
             f"a frame has {shape[1]} TX and {shape[2]} RX, the board {name} has {len(board.tx)} and {len(board.rx)}; "

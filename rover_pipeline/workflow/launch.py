@@ -135,7 +135,7 @@ def _is_velodyne(capture: Path) -> bool:
     names = ("velodyne:datagrams", "velodyne_packets:is_data")
     datagrams, is_data = (load(f"rover_pipeline.importers.{name}") for name in names)
     with opened_regular(capture) as descriptor, open(descriptor, "rb", closefd=False) as file:
-        found = datagrams(file, capture, os.fstat(descriptor).st_size, True, lambda text: None)
+        found = datagrams(file, capture, True, lambda text: None)
         return any(is_data(each.data) for each in islice(found, _PACKETS))
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.engine.instances import Roles, as_types
 from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Step
-from rover_pipeline.errors import ConfigError, FormatError, RoverError, did_you_mean, one_line
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, did_you_mean, naming, one_line
 from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, changed_inputs, files_of, read_provenance, recorded_inputs
@@ -192,11 +192,8 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
 
 def withdraw(stamp: Path) -> None:
     """Remove a stamp, so that its result, which stays, is made again. Raises RoverError where that cannot be done."""
-    try:
-        with suppress(FileNotFoundError):
-            stamp.unlink()
-    except OSError as error:
-        raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
+    with naming(f"{stamp.parent}: has to be made again but cannot be written", OSError, made=RoverError):
+        stamp.unlink(missing_ok=True)
 
 
 #: Begins the reason of outputs of a sensor that is there and recorded nothing.

@@ -228,4 +228,4 @@ def _capture(folder: Path) -> None:
 
 
 def _import_velodyne(folder: Path, _stamp: str, _threads: int) -> None:
-    import_velodyne(folder / "lidar.pcap", folder / "new", say=lambda _: None)
+    import_velodyne(folder / "lidar.pcap", folder / "new")

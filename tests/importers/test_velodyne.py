@@ -195,7 +195,7 @@ def test_sweeps_are_cut_ahead_and_one_with_lost_packets_is_not_valid(tmp_path: P
 
 def test_a_real_capture_gives_whole_revolutions_at_ten_hertz(captures: Path, tmp_path: Path) -> None:
     capture = captures / "bags" / "sample_velodyne_vlp16_gps.pcap"
-    assert import_velodyne(capture, tmp_path / "trace", say=lambda text: None) == 5
+    assert import_velodyne(capture, tmp_path / "trace") == 5
     assert list(problems(tmp_path / "trace")) == []
     lidar = Sensor(tmp_path / "trace" / "lidar")
     assert lidar.valid(5).tolist() == [0, 1, 1, 1, 0]
@@ -206,11 +206,11 @@ def test_a_cut_capture_is_refused_unless_its_whole_packets_are_asked_for(capture
     capture = tmp_path / "cut.pcap"
     capture.write_bytes((captures / "bags" / "sample_velodyne_vlp16_gps.pcap").read_bytes()[:250_000])
     with pytest.raises(FormatError, match=r"byte \d+: the packet there is not whole.*--partial"):
-        import_velodyne(capture, tmp_path / "trace", say=lambda text: None)
-    assert import_velodyne(capture, tmp_path / "trace", say=lambda text: None, partial=True) == 3
+        import_velodyne(capture, tmp_path / "trace")
+    assert import_velodyne(capture, tmp_path / "trace", partial=True) == 3
 
 
 def test_a_capture_of_another_lidar_says_what_would_help(captures: Path, tmp_path: Path) -> None:
     capture = captures / "ouster" / "OS-0-32-U1_v2.2.0_1024x10.pcap"
     with pytest.raises(FormatError, match=r"holds no data packets of a Velodyne lidar.*Hesai, Livox and others"):
-        import_velodyne(capture, tmp_path / "trace", say=lambda text: None)
+        import_velodyne(capture, tmp_path / "trace")

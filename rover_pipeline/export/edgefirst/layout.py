@@ -14,12 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
-from rover_pipeline.camera.pictures import encode_picture
+from rover_pipeline.errors import naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
@@ -52,8 +51,6 @@ COLUMNS = {
 _BATCH = 4096  # Schedule.
 #: Names of tracks are made from it and from the recording, so that they are the same in every export.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
-#: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
-_PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 
 
 #: The values of a box, or of a sample without one, by column. What is absent is null.
@@ -120,11 +117,6 @@ def arrow() -> Any:
     return optional("pyarrow", "export edgefirst", "edgefirst")
 
 
-def png16(image: np.ndarray) -> bytes:
-    """A greyscale PNG of u2 (height, width). PNG stores the larger byte first, OpenCV sees to that."""
-    return encode_picture(".png", image, _PNG)
-
-
 def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
     """A JPEG with its time, s since the epoch, in EXIF, in UTC with microseconds, and a description in ASCII. Its
     picture is not encoded anew. (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)"""
@@ -152,23 +144,21 @@ class _Table(Content):
 
     def read(self, path: Path) -> Any:
         pa = arrow()
-        try:
-            with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
-                return pa.ipc.open_file(file).read_all()
-        except pa.ArrowException as error:
-            raise ValueError(f"is no Arrow file: {error}; export it again") from error
+        with (
+            naming("is no Arrow file", pa.ArrowException, made=ValueError, remedy="; export it again"),
+            pa.OSFile(str(path)) as file,  # a mapped file that somebody cuts off would end the process
+        ):
+            return pa.ipc.open_file(file).read_all()
 
 
 class _Archive(Content):
     """Bytes and CRC-32 of each file of a ZIP."""
 
     def read(self, path: Path) -> dict[str, tuple[int, int]]:
-        try:
-            with opened_file(path) as file, zipfile.ZipFile(file) as archive:
-                entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-                bad = archive.testzip()
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"is no whole archive: {error}") from error
+        wrong = naming("is no whole archive", zipfile.BadZipFile, made=ValueError)
+        with wrong, opened_file(path) as file, zipfile.ZipFile(file) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            bad = archive.testzip()
         if bad:
             raise ValueError(f"{bad} is damaged")
         return {entry.filename: (entry.file_size, entry.CRC) for entry in entries}

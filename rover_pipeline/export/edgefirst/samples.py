@@ -46,6 +46,8 @@ from rover_pipeline.validation.rig import made_with, read_sensor_poses
 
 #: Added to int16, so that a PNG, which has no sign, can hold it. Layout.
 OFFSET = 32768
+#: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
+_PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 
 
 class RadarFrames:
@@ -282,14 +284,14 @@ class Sequence:
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
         if self._depth is not None:
-            data["depth.png"] = layout.png16(self._depth.sample(picture))
+            data["depth.png"] = encode_picture(".png", self._depth.sample(picture), _PNG)
         if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
             data |= self._lidar_files(number)
         if self._radar is not None and self._frame_of is not None:
             frame = int(self._frame_of[number])
             spectrum, power = self._radar.read(frame)
             if "radar.png" in self.kinds:
-                data["radar.png"] = layout.png16(self._radar.image(spectrum))
+                data["radar.png"] = encode_picture(".png", self._radar.image(spectrum), _PNG)
             if "radar.pcd" in self.kinds:
                 data["radar.pcd"] = self._radar.points(frame, power)
         return [job.save(kind, data[kind], sequence=self.name, frame=number) for kind in self.kinds]
@@ -312,7 +314,7 @@ class Sequence:
             data["lidar.pcd"] = {"x": x, "y": y, "z": z, "intensity": intensity}
         if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
             aligned = self._sweeps.destaggered(images)
-            data["lidar.png"] = layout.png16(aligned["rng"])
+            data["lidar.png"] = encode_picture(".png", aligned["rng"], _PNG)
             if "lidar.jpeg" in self.kinds:
                 data["lidar.jpeg"] = encode_picture(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data

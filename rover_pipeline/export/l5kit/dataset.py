@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.datasets.options import L5kitOptions
 from rover_pipeline.datasets.splits import Course
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.l5kit import records
@@ -188,16 +188,14 @@ def read_whole(folder: Path, dtype: np.dtype) -> np.ndarray:
 
 def _declared(folder: Path, dtype: np.dtype) -> tuple[int, int, str]:
     """What `.zarray` says: how many records there are, how many in a chunk, and how chunks are packed ("" = not)."""
-    try:
+    with naming(f"{folder}: is no array of zarr 2: .zarray", OSError):
         content = read_json(folder / ".zarray")
+    wrong = f"{folder}: .zarray describes no array of zarr 2 with one dimension"
+    with naming(wrong, LookupError, TypeError, ValueError):
         (count,), (chunk,) = content["shape"], content["chunks"]
         count, chunk = int(count), int(chunk)
         codec = str((content["compressor"] or {"id": ""})["id"])
         is_known = content["zarr_format"] == 2 and content["dtype"] == _describe(dtype) and codec in _CODECS
-    except OSError as error:
-        raise FormatError(f"{folder}: is no array of zarr 2: .zarray: {error.strerror}") from error
-    except (LookupError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder}: .zarray describes no array of zarr 2 with one dimension") from error
     if not is_known:
         raise FormatError(f"{folder}: .zarray describes other records than those of l5kit 1.5, or another packing")
     if not 0 < chunk * dtype.itemsize <= _MAX_CHUNK or count < 0:
@@ -207,18 +205,14 @@ def _declared(folder: Path, dtype: np.dtype) -> tuple[int, int, str]:
 
 def _unpack(path: Path, codec: str, size: int) -> bytes:
     """The bytes of a chunk, which must be `size`."""
-    try:
+    again = "; export the dataset again"
+    with naming(f"{path}: a chunk cannot be read", OSError, remedy=again):
         data = read_bounded(path, _MAX_CHUNK, "a chunk")
+    with naming(f"{path}: the chunk cannot be unpacked", Exception, remedy=again):  # codecs raise errors of their own
         # The size is bounded by the output that is given, whatever the file claims.
         data = bytes(_CODECS[codec](data, out=bytearray(size))) if codec else data
-    except RoverError:
-        raise
-    except OSError as error:
-        raise FormatError(f"{path}: a chunk cannot be read: {error.strerror}; export the dataset again") from error
-    except Exception as error:  # the codecs raise errors of their own kinds
-        raise FormatError(f"{path}: the chunk cannot be unpacked ({error}); export the dataset again") from error
     if len(data) != size:
-        raise FormatError(f"{path}: the chunk has {len(data):,} bytes instead of {size:,}; export the dataset again")
+        raise FormatError(f"{path}: the chunk has {len(data):,} bytes instead of {size:,}{again}")
     return data
 
 

@@ -153,10 +153,8 @@ _LABELS = {
 
 def label_weights(classes: Sequence[str]) -> np.ndarray:
     """What each class adds to each label, f8 (class, label). A class that is not known here adds to UNKNOWN."""
-    weights = np.zeros((len(classes), len(LABELS)))
-    for row, name in zip(weights, classes, strict=True):
-        row[LABELS.index(f"PERCEPTION_LABEL_{_LABELS.get(name.lower(), 'UNKNOWN')}")] = 1
-    return weights
+    numbers = [LABELS.index(f"PERCEPTION_LABEL_{_LABELS.get(name.lower(), 'UNKNOWN')}") for name in classes]
+    return np.eye(len(LABELS))[numbers]
 
 
 def agents_at(

@@ -6,13 +6,12 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.draw.formatting import count
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, naming, printable
 from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.files import read_bytes
 from rover_pipeline.export.output import new_output
@@ -89,7 +88,7 @@ def _versions(arguments: Namespace) -> int:
     names = _groups(arguments.path, item, arguments.group)
     if arguments.compare:
         for name in names:
-            with _group_named(arguments.path, name):
+            with naming(f"{arguments.path}: group {name}", LookupError, ValueError):
                 lines = files.difference(item.groups[name], *arguments.compare)
             print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
@@ -118,15 +117,6 @@ def _versions(arguments: Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _group_named(path: Path, name: str) -> Iterator[None]:
-    """Turns what is wrong with a revision into an error that names its group."""
-    try:
-        yield
-    except (LookupError, ValueError) as error:
-        raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
-
-
 def _extract(arguments: Namespace) -> int:
     paths = _files(arguments.paths)
     targets: set[Path] = set()
@@ -134,7 +124,7 @@ def _extract(arguments: Namespace) -> int:
         item = files.read_item(path)
         contents = {} if arguments.no_payload else {path.stem + _suffix(item): item.payload}
         for name in _groups(path, item, arguments.group):
-            with _group_named(path, name):
+            with naming(f"{path}: group {name}", LookupError, ValueError):
                 text = files.text_of(item.groups[name], arguments.rev)
             # What a file says is never taken for a path. The reference program ends the text with a line feed, too.
             plain = "".join(each if each.isalnum() or each in "-_" else "_" for each in name)[:100] or "_"

@@ -53,8 +53,7 @@ def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
     Key frames depend on the recorded times only. A choice by distance would be another one after each processing, and
     the revisions of an item would be lost.
     """
-    number = np.floor(ts / period)
-    return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
+    return np.unique(np.floor(ts / period), return_index=True)[1]
 
 
 class Fixed:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, named_if_not_written
+from rover_pipeline.errors import named_if_not_written, naming
 from rover_pipeline.export.contents import Content
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.output import IDENTITY, known_states, replace_whole, tree_state, write_provenance
@@ -147,10 +147,8 @@ class _Reader:
 
     def text(self) -> str:
         begin = self.position
-        try:
+        with naming(f"byte {begin}: is no UTF-8 text", UnicodeDecodeError, made=ValueError):
             return self.bytes().decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"byte {begin}: is no UTF-8 text") from error
 
     def entry(self) -> Entry:
         self.number(_I32)
@@ -223,10 +221,8 @@ _MAX_BYTES = 4 << 30
 
 def read_item(path: Path) -> Item:
     """The content of an MDA file. Raises FormatError for none or a damaged one, OSError where it cannot be opened."""
-    try:
+    with naming(f"{path}: is no MDA file, or is damaged", ValueError):
         return decode(read_bytes(path))
-    except ValueError as error:
-        raise FormatError(f"{path}: is no MDA file, or is damaged: {error}") from error
 
 
 def read_bytes(path: Path) -> bytes:
@@ -245,10 +241,8 @@ def add_revision(path: Path, group: str, text: str) -> int:
     dataset = _dataset_of(path)
     with scratch(dataset or path, _remove_unfinished, wait=True) as folder:
         item = read_item(path)
-        try:
+        with naming(f"{path}: group {group}", ValueError):
             entries = append(item.groups.get(group, ()), text)
-        except ValueError as error:
-            raise FormatError(f"{path}: group {group}: {error}") from error
         with named_if_not_written(path):
             if entries != item.groups.get(group):
                 data, _ = encode(replace(item, groups={**item.groups, group: entries}))

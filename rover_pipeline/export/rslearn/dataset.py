@@ -16,7 +16,7 @@ from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError, SampleError, naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
@@ -27,12 +27,11 @@ from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.sensor import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lookup import optional
-from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.mapping.grid import Extent, LocalGrid
 from rover_pipeline.mapping.options import MapOptions
-from rover_pipeline.mapping.sweeps import max_distance, placed, spread_sweeps
+from rover_pipeline.mapping.sweeps import max_distance, placed, spread_floor
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_trajectory
 
@@ -82,7 +81,8 @@ class Ground:
         motion = self._sweeps.reader.motion(self._sweeps.odometry, self._sweeps.options.times)
         self.ts, self.notes = self._sweeps.ts, self._sweeps.reader.notes
         self.numbers = self._sweeps.known(motion.trajectory.valid)
-        self.floor = self._find_floor(motion)
+        limits = options.min_range, options.max_range
+        self.floor = spread_floor(self._sweeps.stored, self._sweeps.reader, motion, self.numbers, limits)
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
         self.pos = self._motion.trajectory.states.pos
@@ -131,21 +131,11 @@ class Ground:
         yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
         return found._replace(centre=matmul(found.centre, self._up.T), vel=matmul(found.vel, self._up.T), yaw=yaw)
 
-    def _find_floor(self, motion: SweepMotion) -> Floor:
-        """The floor from some of the sweeps."""
-        sweeps = []
-        for number in spread_sweeps(self.numbers):
-            poses = motion.columns(number, self._sweeps.reader.columns)
-            if (found := self._points(number, poses)) is not None:
-                sweeps.append((found[0] - poses.pos).reshape(-1, 3))
-        return find_floor(sweeps)
-
     def _points(self, number: int, poses: Poses) -> tuple[np.ndarray, np.ndarray] | None:
         """The points of a sweep, whose columns have some poses, and their sectors; None when it cannot be decoded."""
-        try:
-            sweep = self._sweeps.places(number)
-        except SampleError:
+        if (stored := self._sweeps.stored(number)) is None:
             return None
+        sweep = self._sweeps.reader.sweep(stored)
         cloud = placed(sweep, poses, self._map.min_range, self._map.max_range)
         return cloud, self._sweeps.reader.sectors(sweep)
 
@@ -264,17 +254,15 @@ class _Raster(Content):
 
     def read(self, path: Path) -> dict[str, Any]:
         rasterio = optional("rasterio", "check of an rslearn dataset", "rslearn")
-        try:
-            with rasterio.open(path) as file:
-                return {
-                    "values": file.read(),
-                    "types": set(file.dtypes),
-                    "transform": tuple(file.transform)[:6],
-                    "nodata": file.nodata,
-                    "crs": file.crs,
-                }
-        except (OSError, rasterio.errors.RasterioError) as error:
-            raise ValueError(f"cannot be read: {error}") from error
+        wrong = naming("cannot be read", OSError, rasterio.errors.RasterioError, made=ValueError)
+        with wrong, rasterio.open(path) as file:
+            return {
+                "values": file.read(),
+                "types": set(file.dtypes),
+                "transform": tuple(file.transform)[:6],
+                "nodata": file.nodata,
+                "crs": file.crs,
+            }
 
 
 def _grid(metadata: dict[str, Any]) -> tuple[list[int], float, float]:

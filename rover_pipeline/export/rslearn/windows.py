@@ -54,12 +54,9 @@ class Tile(NamedTuple):
         0 at the largest y; `unknown` outside of the grid."""
         tile = np.full((self.pixels, self.pixels), unknown, grid.dtype)
         left, bottom = self.x * self.pixels - extent.left, self.y * self.pixels - extent.bottom
-        rows = slice(max(0, bottom), min(extent.height, bottom + self.pixels))
-        columns = slice(max(0, left), min(extent.width, left + self.pixels))
-        if rows.start < rows.stop and columns.start < columns.stop:
-            tile[rows.start - bottom : rows.stop - bottom, columns.start - left : columns.stop - left] = grid[
-                rows, columns
-            ]
+        rows = np.intersect1d(np.arange(extent.height), bottom + np.arange(self.pixels))
+        columns = np.intersect1d(np.arange(extent.width), left + np.arange(self.pixels))
+        tile[np.ix_(rows - bottom, columns - left)] = grid[np.ix_(rows, columns)]
         return tile[::-1]
 
 

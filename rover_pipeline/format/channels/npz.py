@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from rover_pipeline.errors import naming
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
 
 _MEMBER = "data.npy"
@@ -42,10 +43,9 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     # Headers of later versions, which exist for long names of columns, may claim gigabytes.
     if np.lib.format.read_magic(member) != (1, 0):
         raise ValueError("holds no plain array (npy format 1.0)")
-    try:
+    # A damaged header can raise any error of Python's parser.
+    with naming("holds an array without a whole header", Exception, made=ValueError):
         return np.lib.format.read_array_header_1_0(member)
-    except Exception as error:  # a damaged header can raise any error of Python's parser
-        raise ValueError(f"holds an array without a whole header: {error}") from error
 
 
 class NpzWriter(BlobWriter):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, naming, short
 from rover_pipeline.format.files import is_plain, opened_regular, read_exactly
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.importers.ros import database, mcap, rosbag1
@@ -17,6 +17,10 @@ from rover_pipeline.importers.times import natural_order
 #: Bytes after which the progress is reported again. Schedule.
 _ADVANCE_BYTES = 1 << 22
 _SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
+#: First bytes of bags -> their readers.
+_KINDS: dict[bytes, Callable[[Path, bool, bool], BagFile]] = {
+    rosbag1.MAGIC: rosbag1.Rosbag1, mcap.MAGIC: mcap.Mcap, database.MAGIC: database.Database
+}  # fmt: skip
 #: First bytes of what is no bag, and what helps.
 _STRANGERS = {
     b"#ROSBAG V1": "is a bag of the old format 1; `rosbag fix` makes one of format 2.0",
@@ -79,17 +83,11 @@ class Recording:
 
 
 def _open(path: Path, partial: bool, compressed: bool = False) -> BagFile:
-    try:
-        with opened_regular(path) as descriptor:
-            begin = read_exactly(descriptor, 16, 0)
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror or error}") from error
-    if begin.startswith(rosbag1.MAGIC):
-        return rosbag1.Rosbag1(path, partial)
-    if begin.startswith(mcap.MAGIC):
-        return mcap.Mcap(path, partial)
-    if begin.startswith(database.MAGIC):
-        return database.Database(path, partial, compressed)
+    with naming(path, OSError), opened_regular(path) as descriptor:
+        begin = read_exactly(descriptor, 16, 0)
+    for magic, kind in _KINDS.items():
+        if begin.startswith(magic):
+            return kind(path, partial, compressed)
     for magic, what in _STRANGERS.items():
         if begin.startswith(magic):
             raise FormatError(f"{path}: {what}")
@@ -104,14 +102,11 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
     metadata = folder / "metadata.yaml"
     if metadata.exists():
         content = read_yaml(metadata)
-        try:
+        remedy = "; give the .db3 or .mcap files themselves"
+        with naming(f"{metadata}: lists no files", KeyError, TypeError, AttributeError, remedy=remedy):
             described: dict[str, Any] = content["rosbag2_bagfile_information"]
             names = [str(name) for name in described["relative_file_paths"]]
             mode = str(described.get("compression_mode") or "").lower()
-        except (KeyError, TypeError, AttributeError) as error:
-            raise FormatError(
-                f"{metadata}: lists no files in rosbag2_bagfile_information; give the .db3 or .mcap files themselves"
-            ) from error
         # Early versions of rosbag2 list the files with the name of the folder.
         names = [name.removeprefix(f"{folder.name}/") for name in names]
         for name in names:
@@ -122,10 +117,8 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
                     f"{folder / name}: is missing, and metadata.yaml lists it; give the files that are there"
                 )
         return [_open(folder / name, partial, mode == "message") for name in names]
-    try:
+    with naming(folder, OSError):
         bags = sorted((path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)), key=natural_order)
-    except OSError as error:
-        raise FormatError(f"{folder}: {error.strerror}") from error
     if not bags:
         inner = next((each for each in sorted(folder.iterdir()) if (each / "metadata.yaml").is_file()), None)
         hint = f"; give the folder {inner}" if inner else ""

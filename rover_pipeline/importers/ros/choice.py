@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.importers.names import MAX_SENSORS, sensor_name
-from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, from_rig, in_rig
+from rover_pipeline.importers.origin import MAX_SENSORS, OPTICAL_FROM_CAMERA, from_rig, in_rig, sensor_name
 from rover_pipeline.importers.ros.layouts import DOPPLER, find_field, time_fields
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
 from rover_pipeline.importers.ros.survey import ENCODINGS, TF, FrameTree, Topic, is_imu_packets

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -24,10 +23,6 @@ _INSTRUCTIONS, _MIN_STEPS = 1000, 100_000
 class Database(BagFile):
     """A `.db3` file. `compressed`: each message is compressed by zstd (`compression_mode: message` of rosbag2)."""
 
-    def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
-        super().__init__(path, partial)
-        self.compressed = compressed
-
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         journal = self.path.with_name(f"{self.path.name}-wal")
         if journal.exists() and journal.stat().st_size:
@@ -40,12 +35,8 @@ class Database(BagFile):
         try:
             with closing(sqlite3.connect(address, uri=True)) as database:
                 _distrust(database, self.size)
-                topics = {
-                    number: (str(name), str(type), str(encoding))
-                    for number, name, type, encoding in database.execute(
-                        "select id, name, type, serialization_format from topics"
-                    )
-                }
+                described = database.execute("select id, name, type, serialization_format from topics")
+                topics = {number: (str(name), str(type), str(encoding)) for number, name, type, encoding in described}
                 (last,) = database.execute("select max(id) from messages").fetchone()
                 data = f"substr(data, 1, {HEAD_BYTES})" if heads and not self.compressed else "data"
                 chosen = ""

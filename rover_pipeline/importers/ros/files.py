@@ -50,11 +50,13 @@ class BagFile(ABC):
 
     scratch: IO[bytes] | None = None
 
-    def __init__(self, path: Path, partial: bool) -> None:
-        self.path, self.partial = path, partial
+    def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
+        self.path, self.partial, self.compressed = path, partial, compressed
         self.size = regular_size(path)
         self.position = 0
         self.problem = ""
+        #: number of a connection or channel -> topic, type and encoding, where a file numbers them.
+        self._channels: dict[int, tuple[str, str, str]] = {}
         self._held: dict[int, set[str]] = {}
         self._kept: dict[int, tuple[int, int]] = {}
 
@@ -62,9 +64,12 @@ class BagFile(ABC):
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         """See `messages`. More of a message than its beginning, and other topics, may be given too."""
 
-    def _note(self, at: int, topic: str) -> None:
-        """Note that the chunk at a byte has a message of a topic."""
-        self._held.setdefault(at, set()).add(topic)
+    def _channel(self, number: int, at: int) -> tuple[str, str, str]:
+        """The topic, type and encoding of a message in the chunk at a byte, of which is noted that it has the topic."""
+        if number not in self._channels:
+            raise DamageError(f"byte {at}: a message of the unknown channel {number}")
+        self._held.setdefault(at, set()).add(self._channels[number][0])
+        return self._channels[number]
 
     def _is_needed(self, at: int, wanted: Collection[str] | None) -> bool:
         """Whether a chunk has a message of these topics, as far as is known from reading it before."""

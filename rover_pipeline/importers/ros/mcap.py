@@ -32,10 +32,9 @@ class _Part(NamedTuple):
 class Mcap(BagFile):
     """An `.mcap` file."""
 
-    def __init__(self, path: Path, partial: bool) -> None:
+    def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
         super().__init__(path, partial)
         self._schemas: dict[int, str] = {}
-        self._channels: dict[int, tuple[str, str, str]] = {}
 
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         parts = worked_ahead(lambda part: self._content(part, heads), self._parts(wanted), _size)
@@ -91,11 +90,8 @@ class Mcap(BagFile):
     def _record(self, kind: int, data: memoryview, at: int) -> Iterator[Message]:
         if kind == _MESSAGE:
             channel, _, time, _ = _MESSAGE_HEADER.unpack_from(data)
-            if channel not in self._channels:
-                raise DamageError(f"byte {at}: a message of the unknown channel {channel}")
-            topic, type, encoding = self._channels[channel]
-            self._note(at, topic)
-            yield Message(topic, type, encoding, time, data[_MESSAGE_HEADER.size :], len(data) - _MESSAGE_HEADER.size)
+            size = len(data) - _MESSAGE_HEADER.size
+            yield Message(*self._channel(channel, at), time, data[_MESSAGE_HEADER.size :], size)
         elif kind == _SCHEMA:
             name, _ = _string(data, 2)
             self._schemas[struct.unpack_from("<H", data)[0]] = name

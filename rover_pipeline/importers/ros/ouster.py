@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.ouster import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
 from rover_pipeline.importers.ros.sinks import Sink
@@ -72,8 +72,5 @@ def sink_of(folder: Path, role: str, given: Path | None, text: str, source: str)
     if given is not None:
         require_sidecar(given)
         text = read_text(given)
-    try:
+    with naming(given or f"metadata beside the {source}", ValueError, limit=300):
         return OusterImuSink(folder, text) if role == "imu" else OusterSink(folder, text, source)
-    except ValueError as error:
-        where = given or f"metadata beside the {source}"
-        raise FormatError(f"{where}: {short_text(error, 300)}") from error

@@ -5,10 +5,8 @@ A recorder that is killed leaves a bag without an index (`.bag.active`), whose c
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, NamedTuple
 
 from rover_pipeline.errors import short
@@ -34,10 +32,6 @@ class _Part(NamedTuple):
 
 class Rosbag1(BagFile):
     """A `.bag` file."""
-
-    def __init__(self, path: Path, partial: bool) -> None:
-        super().__init__(path, partial)
-        self._connections: dict[int, tuple[str, str]] = {}
 
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         for part, content in worked_ahead(_content, self._parts(wanted), _size):
@@ -97,13 +91,10 @@ class Rosbag1(BagFile):
     def _chunk(self, content: memoryview, at: int) -> Iterator[Message]:
         position, end = 0, len(content)
         while position < end:
-            try:
-                length = int.from_bytes(content[position : position + 4], "little")
-                fields = _fields(bytes(content[position + 4 : position + 4 + length]))
-                start = position + 8 + length
-                size = int.from_bytes(content[start - 4 : start], "little")
-            except ValueError as error:
-                raise DamageError(f"byte {at}: the chunk there is damaged at its byte {position}: {error}") from error
+            length = int.from_bytes(content[position : position + 4], "little")
+            start = position + 8 + length
+            fields = _fields(content[position + 4 : start - 4], at, f"the chunk there, at its byte {position},")
+            size = int.from_bytes(content[start - 4 : start], "little")
             if length > end or start > end or start + size > end:
                 raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
             data = content[start : start + size]
@@ -113,31 +104,22 @@ class Rosbag1(BagFile):
                 self._connect(fields, bytes(data), at)
             elif op == _MESSAGE:
                 number = _number(fields, b"conn", 4)
-                if number not in self._connections:
-                    raise DamageError(f"byte {at}: a message of the unknown connection {number}")
-                topic, type = self._connections[number]
-                self._note(at, topic)
                 time = _number(fields, b"time", 8)
                 stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
-                yield Message(topic, type, "ros1", stamp, data, size)
+                yield Message(*self._channel(number, at), stamp, data, size)
 
     def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
-        try:
-            described = _fields(data)
-        except ValueError as error:
-            raise DamageError(f"byte {at}: a connection is not described: {error}") from error
-        topic, type = header.get(b"topic", b""), described.get(b"type", b"")
+        described = _fields(data, at, "the description of a connection")
+        texts = header.get(b"topic", b""), described.get(b"type", b"")
+        topic, type = (each.decode(errors="replace") for each in texts)
         if not topic or not type:
             raise DamageError(f"byte {at}: a connection has no topic or no type")
-        self._connections[_number(header, b"conn", 4)] = (topic.decode(errors="replace"), type.decode(errors="replace"))
+        self._channels[_number(header, b"conn", 4)] = topic, type, "ros1"
 
     def _read_header(self, file: IO[bytes], at: int) -> dict[bytes, bytes]:
         length = self._length(file, at)
         self._require_room(file, length, at)
-        try:
-            return _fields(file.read(min(length, 1 << 20)))
-        except ValueError as error:
-            raise DamageError(f"byte {at}: the header of the record there is damaged: {error}") from error
+        return _fields(file.read(min(length, 1 << 20)), at, "the header of the record there")
 
     def _length(self, file: IO[bytes], at: int) -> int:
         data = file.read(4)
@@ -168,17 +150,15 @@ def _size(part: _Part) -> int:
     return len(part.data) + (min(claimed, MAX_CHUNK_BYTES) if part.compression not in (None, "none") else 0)
 
 
-def _fields(data: bytes) -> dict[bytes, bytes]:
-    """`name=value` fields, each behind its length."""
-    fields, position = {}, 0
+def _fields(data: bytes | memoryview, at: int, what: str) -> dict[bytes, bytes]:
+    """`name=value` fields, each behind its length, of `what` is at a byte of the file."""
+    data, fields, position = bytes(data), {}, 0
     while position < len(data):
-        if position + 4 > len(data):
-            raise ValueError("ends within a field")
-        (length,) = struct.unpack_from("<I", data, position)
+        length = int.from_bytes(data[position : position + 4], "little")
         field = data[position + 4 : position + 4 + length]
         name, equals, value = field.partition(b"=")
         if len(field) < length or not equals:
-            raise ValueError(f"has no field at byte {position}")
+            raise DamageError(f"byte {at}: {what} is damaged: it has no field at byte {position}")
         fields[name] = value
         position += 4 + length
     return fields

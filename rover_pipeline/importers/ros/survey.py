@@ -5,6 +5,7 @@ It keeps two times for each message, and of the messages themselves only what th
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, decode, has_header, known_type
 from rover_pipeline.importers.tuning import TUNING
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.numerics.linear import inv, matmul
 
@@ -34,10 +36,7 @@ def pose_matrix(pose: np.ndarray) -> np.ndarray:
     values = np.asarray(pose, "f8")
     if not np.isfinite(values).all() or not np.linalg.norm(values[3:], axis=0) > 0.5:
         raise ValueError("is no pose: its quaternion is not of length one")
-    matrix = np.eye(4)
-    matrix[:3, :3] = Rotation.from_quat(values[3:]).as_matrix()
-    matrix[:3, 3] = values[:3]
-    return matrix
+    return Poses(Rotation.from_quat(values[3:]).as_matrix(), values[:3]).matrices
 
 
 @dataclass
@@ -134,8 +133,11 @@ class Survey:
     frames: FrameTree = field(default_factory=FrameTree)
 
 
-#: Type -> the last field that is read of each message; "" = all of it.
+#: Type of clouds -> the fields whose product is the number of points, the last one in a message first.
+_SIZES = {"sensor_msgs/PointCloud2": ("width", "height"), **dict.fromkeys(LIVOX, ("point_num",))}
+#: Type -> the last field that is read of its first message; "" = all of it.
 _READ = {
+    "nav_msgs/Odometry": "child_frame_id",
     "sensor_msgs/PointCloud2": "fields",
     "sensor_msgs/CameraInfo": "",
     "sensor_msgs/Image": "encoding",
@@ -192,22 +194,14 @@ def _look(message: Message, topic: Topic, found: Survey) -> int:
                 kind = "imu" if is_imu_packets(topic.name) else "lidar"
                 topic.first = {"size": len(topic.first["buf"]), "header": {"frame_id": _OUSTER_FRAMES[kind]}}
         return 0
-    is_cloud, is_livox = topic.type == "sensor_msgs/PointCloud2", topic.type in LIVOX
-    needed = "width" if is_cloud else "point_num" if is_livox else "header"
-    upto = _READ.get(topic.type, "header") if not topic.first else needed
-    if topic.type == "nav_msgs/Odometry" and not topic.first:
-        upto = "child_frame_id"
+    sizes = _SIZES.get(topic.type, ())
+    upto = [*sizes, "header"][0] if topic.first else _READ.get(topic.type, "header")
     content = decode(topic.type, topic.encoding, message.data, upto)
-    if not topic.first:
-        topic.first = content
-    if is_cloud:
-        if content["height"] * content["width"] > message.size:
-            raise ValueError(f"claims {content['height']} x {content['width']} points in {message.size:,} bytes")
-        topic.points = max(topic.points, content["height"] * content["width"])
-    if is_livox:
-        if content["point_num"] > message.size:
-            raise ValueError(f"claims {content['point_num']:,} points in {message.size:,} bytes")
-        topic.points = max(topic.points, content["point_num"])
+    topic.first = topic.first or content
+    points = math.prod(content[name] for name in sizes) if sizes else 0
+    if points > message.size:
+        raise ValueError(f"claims {points:,} points in {message.size:,} bytes")
+    topic.points = max(topic.points, points)
     return int(content["header"]["stamp"])
 
 

@@ -74,7 +74,7 @@ class CloudSink(SweepSink):
         return self._fields is not None
 
     def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float] | None:
-        points = layouts.columns(content)
+        points = content["points"] if "points" in content else layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
         kept = slice(None) if len(returned) == len(points) else returned
@@ -102,23 +102,16 @@ class CloudSink(SweepSink):
         self._writer.unit = f"the field {self._fields[0]!r} of the cloud"
 
 
-class LivoxSink(SweepSink):
-    """`CustomMsg` of the drivers of Livox: points with their instants and lines."""
+class LivoxSink(CloudSink):
+    """`CustomMsg` of the drivers of Livox: points with their instants and lines, which need not be found out."""
 
-    heavy = True
     unit = "reflectivity, 0 to 255"
+    _fields = "reflectivity", "line"
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder, period, stamped, source)
         self._unit = layouts.TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
         self.notes.append(f"instants of points: {self._unit}")
-
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float]:
-        points, xyz = content["points"], layouts.vectors(content["points"])
-        returned = Cloud(xyz).returned()
-        taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
-        offsets = self._unit.offsets(taken, content["header"]["stamp"])
-        return _at_end(Cloud(xyz[returned], taken["reflectivity"], taken["line"], offsets))
 
 
 class ScanSink(SweepSink):
