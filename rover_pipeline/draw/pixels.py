@@ -10,8 +10,7 @@ import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture, resize
 from rover_pipeline.draw.scales import colour_distances, height_colours, velocity_colours
-from rover_pipeline.draw.theme import CAPTION, GROUND, REMARK, RING, RING_LABEL, ROVER
-from rover_pipeline.draw.tuning import TUNING
+from rover_pipeline.draw.theme import CAPTION, CEILING_M, GROUND, REMARK, RING, RING_LABEL, ROVER
 
 #: Quality of the WebP pictures of a page, 0 to 100. Layout.
 _WEBP_QUALITY = 82
@@ -109,7 +108,7 @@ class ViewFromAbove(NamedTuple):
 
     def draw_lidar_points(self, points: np.ndarray) -> None:
         """Colour each pixel by its highest point, f4 (N, 3), m. Ceilings are left out."""
-        points = points[points[:, 2] < TUNING.sweep_ceiling_m]
+        points = points[points[:, 2] < CEILING_M]
         points = points[np.argsort(points[:, 2], kind="stable")]
         pixels = self.pixels(points).astype("i4")
         inside = ((pixels >= 0) & (pixels < self.picture.shape[1::-1])).all(axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 from scipy.spatial.transform import Slerp
 
-from rover_pipeline.kinematics.rotation import from_matrix, log, nearest
+from rover_pipeline.kinematics.rotation import from_matrix, log, nearest, obliqueness
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -126,6 +126,11 @@ def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
     pos = up * (6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT] + llh[:, 2:])
     east = np.array([-np.sin(lon[origin]), np.cos(lon[origin]), 0])
     return np.asarray(matmul(pos - pos[origin], np.stack([east, np.cross(up[origin], east), up[origin]], axis=1)))
+
+
+def are_rotations(rot: np.ndarray) -> np.ndarray:
+    """Which matrices, f (N, 3, 3), are rotations, rounded: products of rows of length one are off by both roundings."""
+    return np.asarray(obliqueness(rot) < 2 * np.sqrt(3) * ROUNDING)
 
 
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -143,6 +143,6 @@ def test_layouts_of_several_drivers_are_radars(tmp_path: Path, strength: str, do
 def test_the_size_of_doppler_bins_is_found_from_the_speeds_and_only_where_there_are_bins() -> None:
     random = np.random.default_rng(0)
     bins = random.integers(0, 30, 500)
-    assert bin_size(np.unique((bins * 0.1249).astype("f4")), 500) == pytest.approx(0.1249, rel=1e-4)
-    assert bin_size(np.unique(random.uniform(0, 4, 500)), 500) is None
-    assert bin_size(np.array([0.0]), 500) is None
+    assert bin_size(np.unique((bins * 0.1249).astype("f4"))) == pytest.approx(0.1249, rel=1e-4)
+    assert bin_size(np.unique(random.uniform(0, 4, 500))) is None
+    assert bin_size(np.array([0.0])) is None

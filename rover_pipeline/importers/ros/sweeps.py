@@ -73,7 +73,7 @@ class CloudSink(SweepSink):
     def ready(self) -> bool:
         return self._fields is not None
 
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float] | None:
+    def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float] | None:
         points = layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
@@ -113,7 +113,7 @@ class LivoxSink(SweepSink):
         self._unit = layouts.TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
         self.notes.append(f"instants of points: {self._unit}")
 
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float]:
+    def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float]:
         points, xyz = content["points"], layouts.vectors(content["points"])
         returned = Cloud(xyz).returned()
         taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
@@ -124,7 +124,7 @@ class LivoxSink(SweepSink):
 class ScanSink(SweepSink):
     """`sensor_msgs/LaserScan`: points in the plane of the scanner."""
 
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float]:
+    def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float]:
         first, _, step, time_step, _, nearest, farthest = content["limits"].astype("f8")
         ranges = content["ranges"].astype("f8")
         angle = first + step * np.arange(len(ranges))

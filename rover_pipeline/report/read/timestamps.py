@@ -9,7 +9,7 @@ import numpy as np
 from rover_pipeline.draw.charts import Intervals
 from rover_pipeline.format.info import GAP_PERIODS
 from rover_pipeline.report import summary
-from rover_pipeline.report.tuning import TUNING
+from rover_pipeline.validation.rig import is_plausible
 
 
 def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
@@ -86,4 +86,4 @@ def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> Intervals:
 def plausible_or_nan(values: np.ndarray) -> np.ndarray:
     """Values as f8, with NaN for those that are not finite or too large to be true."""
     values = values.astype("f8")
-    return np.where(np.abs(np.where(np.isfinite(values), values, np.inf)) < TUNING.max_value, values, np.nan)
+    return np.where(is_plausible(values), values, np.nan)
