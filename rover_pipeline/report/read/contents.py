@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.draw.formatting import count, percent
-from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import ConfigError, unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mounts import compare
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.summary import MountSummary
@@ -54,7 +54,8 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
 
 
 def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.ndarray:
-    """Samples that are valid and can be decoded, (sample, ...), evenly spaced or all. `check` names the others."""
+    """Samples that are valid and can be decoded, (sample, ...): as many as the page shows, or all. `check` names the
+    others."""
     chosen = record.samples[record.valid != 0]
     found = []
     with unless_damaged():
@@ -64,7 +65,7 @@ def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.
             return np.asarray(channel.read_whole()[chosen])
         if isinstance(channel, PictureChannel):
             channel = channel.reduced(max(FACTORS))
-        places = np.linspace(0, len(chosen) - 1, PREPARED).round().astype(int) if len(chosen) else ()
+        places = np.linspace(0, len(chosen) - 1, ReportOptions().instants).round().astype(int) if len(chosen) else ()
         for at in np.unique(places):
             with unless_damaged():
                 found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
