@@ -26,7 +26,7 @@ from rover_pipeline.sync.table import STEPS as SYNC
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",
-    version=16,
+    version=17,
     sections=("report", "outputs"),
     options=PageOptions,
     reads=("config.yaml", "*/ts", "*/valid", EVERY_FILE),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.calibrate.tuning import TUNING
-from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
+from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
@@ -26,9 +26,13 @@ from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.tuning import TUNING as RADAR
 
-#: Prior standard deviation of a turn of the array (sine): to turn it is to turn its mount, which was declared.
-#: Noise: tape measures and CAD, as `PRIOR_SIGMA` says.
-TURN_PRIOR = float(np.sin(PRIOR_SIGMA[0]))
+#: Prior standard deviation of a turn of the array (sine): to turn it is to turn its mount, which was declared. And of
+#: its spacing, relative: a stretch of its angles moves what is at the side as far. And what directions and angles are
+#: wrong by however many echoes there are, as the mount is.
+#: Noise: tape measures and CAD, as `PRIOR_SIGMA` and `TOLERANCE` say.
+TURN_PRIOR, _SYSTEMATIC = float(np.sin(PRIOR_SIGMA[0])), float(TOLERANCE[0])
+#: Iterations of directions and gains: from the eighth on results change by a hundredth of their deviations. Schedule.
+_ITERATIONS = 15
 
 
 class Fit(NamedTuple):
@@ -83,7 +87,7 @@ def fit_moving(board: Board, snapshots: np.ndarray, snr: np.ndarray, passed: Pas
     board, (rows, columns) = replace(board, gains=()), board.grid.T
     gains, used = np.ones(snapshots.shape[1], "c16"), np.ones(len(snapshots), bool)
     right, up = strongest_directions(board, snapshots)
-    for _ in range(TUNING.iterations):
+    for _ in range(_ITERATIONS):
         current = replace(board, gains=tuple(gains.tolist()))
         unexplained = float(np.median(1 - coherence(current, snapshots, right, up)[used]))
         fit_weight = 1 / max(unexplained, 1 / float(np.median(snr)))
@@ -96,11 +100,11 @@ def fit_moving(board: Board, snapshots: np.ndarray, snr: np.ndarray, passed: Pas
         cycles = board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]
         gains = _normalised(gains * np.exp(-1j * np.pi * cycles))
     right, up = right * (1 + stretch) + turn[0], up + turn[1]
-    spacing_sigma = float(np.hypot(stretch_sigma, TUNING.systematic) * board.spacing)
+    spacing_sigma = float(np.hypot(stretch_sigma, _SYSTEMATIC) * board.spacing)
     aligned = snapshots * plane_waves(board, right, up).conj()
     # The turn's own error is common to all antennas, in proportion to their distance from the middle.
     distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
-    common = (np.pi * distance * np.hypot(turn_sigma, TUNING.systematic)[:, None]) ** 2
+    common = (np.pi * distance * np.hypot(turn_sigma, _SYSTEMATIC)[:, None]) ** 2
     phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
     calibrated = replace(board, gains=tuple(gains.tolist()))
     fitted = coherence(calibrated, snapshots, right, up)
@@ -212,7 +216,7 @@ def _turn(
     by_up = -up / ahead * passed.velocity[:, 0] + passed.velocity[:, 2]
     design = np.stack([by_right, by_up, by_right * right], axis=1) / passed.sigma[:, None]
     target = -passed.residual(right, up) / passed.sigma
-    prior = np.diag([TURN_PRIOR**-2, TURN_PRIOR**-2, TUNING.spacing_prior**-2])
+    prior = np.eye(3) * TURN_PRIOR**-2
     solution, information = np.zeros(3), prior
     for _ in range(8):
         rest = target - matmul(design, solution)

@@ -164,15 +164,9 @@ def calibrate_radar(
             bias = (round(float(np.median(echoes.range_m) - reflector.distance), 4), round(sigma, 4))
     else:
         fit, echoes = _in_motion(radars)
-    worst = float(np.degrees(fit.phase_sigma.max()))
-    if not worst < TUNING.max_phase_sd_deg:
-        raise ConfigError(
-            f"{first.path}: its echoes leave the phases of the array uncertain by {worst:.0f} degrees; record a "
-            "reflector, or more motion past strong targets"
-        )
     content = _described(first, fit, echoes, "recording" if reflector is None else "reflector", bias)
     before, after = content["coherence"]
-    if after < before:
+    if not after >= before:
         hint = "the array needs no correction, or more motion past strong targets"
         if reflector is not None:
             hint = f"is one reflector at {reflector.near} m, where it was said to be, and does nothing move?"
@@ -256,7 +250,7 @@ def _described(
     """The content of the file."""
     used = radar.board, echoes.snapshots[fit.used]
     before = float(np.median(coherence(*used, *strongest_directions(*used))))
-    sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else TUNING.spacing_prior * fit.spacing
+    sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else TURN_PRIOR * fit.spacing
     receivers = len(BOARDS[radar.board_name].rx)
     antennas = [
         {

@@ -14,14 +14,6 @@ class Tuning:
     """
 
     # --- Gains and directions of echoes (`array`) ---
-    #: Iterations of directions and gains.
-    iterations: int = 15
-    #: Prior standard deviation of the spacing (relative; what a board is built to), against one that the Doppler does
-    #: not determine.
-    spacing_prior: float = 0.02
-    #: Systematic part of the standard deviations of the spacing and of the turn, against ones that are too small: what
-    #: the odometry's velocity is wrong by in scale, and in direction with the radar's mounting.
-    systematic: float = 0.002
     #: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians, against standard deviations
     #: that become zero with many frames: it is the same in all of them.
     clutter_phase: float = 0.03
@@ -32,10 +24,8 @@ class Tuning:
     #: Of each frame the strongest echoes.
     frame_echoes: int = 20
     #: Minimum number of echoes for each antenna, or each unknown of a mount in each half, with fewer of which the scale
-    #: of their errors is not known, and the maximum standard deviation of a phase, degrees, against calibrations that
-    #: are worse than none.
+    #: of their errors is not known.
     min_echoes: int = 9
-    max_phase_sd_deg: float = 10.0
     #: Distance from the stated one within which a reflector is searched, m, against other targets.
     near_m: float = 0.3
 

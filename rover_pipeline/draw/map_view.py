@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
-from rover_pipeline.draw.tuning import TUNING
+from rover_pipeline.draw.theme import CEILING_M
 
 #: Limits of the picture's longer side, pixels. Layout.
 _MAX_SIDE, _MIN_SIDE = 2000, 900
@@ -29,6 +29,8 @@ _WALL_OPACITY, _FLOOR_OPACITY = 0.85, 0.16
 _MAP_POINTS, _PATH_POINTS = 24_000, 1500
 #: Largest whole number that a coordinate is stored as. Layout.
 _LEVELS = 65_535
+#: Maximum height of a surface that is drawn as floor, m, against a floor with the colours of obstacles. Tuned: by hand.
+_FLOOR_M = 0.15
 
 
 def map_picture(
@@ -48,7 +50,7 @@ def map_picture(
     size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
     colours = _coloured(tops)
     heights = tops / 255 * top
-    colours[(heights <= TUNING.floor_m) | ((heights >= low) & free)] = 255
+    colours[(heights <= _FLOOR_M) | ((heights >= low) & free)] = 255
     colours[(tops == 0) & unknown] = _BLANK
     colours = np.ascontiguousarray(colours[::-1])
     # Pixels of a reduced picture are means of cells, so that thin walls stay visible.
@@ -170,8 +172,9 @@ def view_3d(stored: np.ndarray, path: np.ndarray) -> View3d | None:
     both = np.concatenate([xyz, path])
     low, high = both.min(axis=0), both.max(axis=0)
     step = max(float((high - low).max()) / _LEVELS, 1e-6)
-    near, far = np.quantile(xyz, (TUNING.strays, 1 - TUNING.strays), axis=0)
-    ceiling = float(path[:, 2].max()) + TUNING.map_ceiling_m if len(path) else np.inf
+    # Strays through windows do not move quartiles. What is spread evenly reaches twice as far.
+    near, far = np.quantile(xyz, (0.25, 0.75), axis=0)
+    ceiling = float(path[:, 2].max()) + CEILING_M if len(path) else np.inf
     centre = (near + far) / 2
     return View3d(
         points=_encoded(xyz, low, step),
@@ -179,7 +182,7 @@ def view_3d(stored: np.ndarray, path: np.ndarray) -> View3d | None:
         low=_rounded(low),
         step=step,
         centre=_rounded(centre),
-        radius=round(max(0.5, float(np.linalg.norm(far - near, axis=0)) / 2), 3),
+        radius=round(max(0.5, float(np.linalg.norm(far - near, axis=0))), 3),
         ceiling=round(ceiling, 3) if (xyz[:, 2] > ceiling).any() else None,
         shown=len(xyz),
         whole=whole,

@@ -12,7 +12,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 from rover_pipeline.camera.pictures import encode_picture, resize
 from rover_pipeline.draw import theme
-from rover_pipeline.draw.tuning import TUNING
+from rover_pipeline.draw.theme import CEILING_M
 from rover_pipeline.lidar.ranges import CLIPPED
 
 #: Scales of the pictures: maximum span of the colours of power below the strongest cell, dB, where the noise is lower
@@ -172,7 +172,7 @@ class ViewFromAbove(NamedTuple):
 
     def draw_lidar_points(self, points: np.ndarray) -> None:
         """Colour each pixel by its highest point, f4 (N, 3), m. Ceilings are left out."""
-        points = points[points[:, 2] < TUNING.sweep_ceiling_m]
+        points = points[points[:, 2] < CEILING_M]
         points = points[np.argsort(points[:, 2], kind="stable")]
         pixels = self.pixels(points).astype("i4")
         inside = ((pixels >= 0) & (pixels < self.picture.shape[1::-1])).all(axis=1)

@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw.map_view import FloorPlan
 from rover_pipeline.draw.pixels import HEIGHTS, colour_map, decibel_limits, distance_limits
-from rover_pipeline.draw.tuning import TUNING
+from rover_pipeline.draw.theme import CEILING_M
 
 #: Distances that a colour bar names, m, where they occur. Layout.
 _DISTANCES = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
@@ -159,7 +159,7 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
     finite, or zero, are no points."""
     xyz = xyz[np.isfinite(xyz).all(1) & (xyz != 0).any(1)]
     xyz = xyz[:: max(1, len(xyz) // _MAX_POINTS)]
-    if (below := xyz[:, 2] < TUNING.sweep_ceiling_m).any():
+    if (below := xyz[:, 2] < CEILING_M).any():
         xyz = xyz[below]
     xyz = xyz[np.argsort(xyz[:, 2], kind="stable")]  # what is higher hides what is below it
     figure.set_size_inches(8, 7)
@@ -171,17 +171,15 @@ def draw_lidar_points(figure: Figure, xyz: np.ndarray) -> None:
     reach = float(np.percentile(np.abs(xyz[:, :2]), 98)) * 1.1 + 1
     style: dict[str, Any] = {"cmap": colour_map("height"), "vmin": HEIGHTS[0], "vmax": HEIGHTS[1]}
     points = plot.scatter(-xyz[:, 1], xyz[:, 0], 0.5, xyz[:, 2], **style)
-    add_colour_bar(plot, points, f"height in the sensor's frame (m), up to {TUNING.sweep_ceiling_m:g} m above it")
+    add_colour_bar(plot, points, f"height in the sensor's frame (m), up to {CEILING_M:g} m above it")
     plot.set(xlim=(-reach, reach), ylim=(-reach, reach))
 
 
 def draw_radar_points(figure: Figure, xyz: np.ndarray, doppler: np.ndarray, strength: np.ndarray | None) -> None:
     """Points of a radar, (N, 3), m, from above, with colours by speed, m/s. Ahead is up, to the right is right.
-    `strength`: (N,), dB, or in some unit of the radar's own: the size of the points; None = not known."""
+    `strength`: (N,), dB, the size of the points; None = not known."""
     if strength is None or not np.isfinite(strength).all():
         strength = np.full(len(xyz), _SIZE)
-    elif strength.max(initial=0) > TUNING.max_db:  # not dB
-        strength = TUNING.max_db * strength / strength.max()
     max_speed = float(np.abs(doppler).max(initial=0.1))
     figure.set_size_inches(8, 6.5)
     plot = add_view_from_above(figure)

@@ -16,6 +16,8 @@ APPROACHING, STILL, RECEDING = (70, 110, 255), (255, 255, 255), (255, 60, 60)
 GROUND, RING, RING_LABEL, REMARK, CAPTION, ROVER = (
     (24, 28, 34), (60, 64, 70), (140, 146, 154), (120, 120, 120), (235, 235, 235), (255, 255, 255),
 )  # fmt: skip
+#: Minimum height of a ceiling, which hides the room from above, over the lidar, m. Tuned: by hand.
+CEILING_M = 0.6
 
 
 def colour_name(sensor: str) -> str:

@@ -43,10 +43,10 @@ from rover_pipeline.export.samples import (
     print_duration,
     read_evenly,
 )
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.sidecar import is_points
+from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import read_optional
 
@@ -100,8 +100,9 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     timed = [samples for samples in every if samples and len(samples)]
     if not timed:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
-    begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
-    if end - begin > TUNING.max_video_s:
+    stamps = np.sort(np.concatenate([samples.ts for samples in timed]))
+    begin, end = float(stamps[0]), float(stamps[-1])
+    if len(jumps(stamps)):
         raise FormatError(f"{trace}: spans {(end - begin) / 86400:.1f} days: a clock was set; `check` says where")
     times = begin + np.arange(math.floor((end - begin) * rate) + 1) / rate
     draw = Picture(trace, begin)
@@ -214,7 +215,7 @@ def _latest_sample_panel(
         return None
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
-        at = samples.latest(time, TUNING.max_age_s)
+        at = samples.latest(time)
         sample = None if at is None else samples.read(at)
         return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
 
@@ -292,14 +293,14 @@ def birds_eye_panel(trace: Recording, max_range: float | None = None) -> Panel |
     def panel(time: float, width: int, height: int) -> np.ndarray:
         view = ViewFromAbove(blank(width, height), (width / 2, height / 2), min(width, height) / 2 / edge)
         view.draw_rings(2 * edge)
-        at = sweeps.samples.latest(time, TUNING.max_age_s) if sweeps else None
+        at = sweeps.samples.latest(time) if sweeps else None
         points = sweeps.points(at) if sweeps and at is not None else None
         if points is not None:
             view.draw_lidar_points(points)
         view.draw_rover(recent_positions(time))
         counts = []
         for radar, mount in radars:
-            at = radar.latest(time, TUNING.max_age_s)
+            at = radar.latest(time)
             if at is not None and (sample := radar.read(at)) is not None:
                 counts.append(count := int(sample["count"]))
                 points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
@@ -327,7 +328,7 @@ def _recent_positions(trace: Recording) -> Callable[[float], np.ndarray]:
     pos, rot = odom.read_all("pos"), odom.read_all("rot")
 
     def positions(time: float) -> np.ndarray:
-        now = odom.latest(time, TUNING.max_age_s)
+        now = odom.latest(time)
         if now is None:
             return np.empty((0, 3))
         first = int(np.searchsorted(odom.ts, time - _PAST_S))

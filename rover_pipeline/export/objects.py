@@ -10,7 +10,6 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
@@ -24,6 +23,9 @@ _CHANNELS = (*_SHAPES, "probability")
 _CLASSES = re.compile(r":\s*([^:.\[\]]+)\.\s*\[object, class\]")
 #: Samples that are read at once. Schedule.
 _SAMPLES = 256
+#: Points along each edge of a box whose projections bound it, against edges that the lens bends, and those of which it
+#: sees a part only. Tuned: by hand.
+_EDGE_POINTS = 5
 
 
 class Objects(NamedTuple):
@@ -119,8 +121,8 @@ def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
 def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     """Boxes around the boxes in a picture, f8 (N, 4): left, top, right, bottom, pixels from the picture's corner; NaN
     where the camera sees no part of one. `pose`: of the camera in the world, front-left-up, (3, 3) and (3,)."""
-    seen = matmul(corners(boxes, TUNING.edge_points) - pose.pos, pose.rot)
-    ahead = np.where(seen[..., 0] > TUNING.min_depth_m, seen[..., 0], np.nan)
+    seen = matmul(corners(boxes, _EDGE_POINTS) - pose.pos, pose.rot)
+    ahead = np.where(seen[..., 0] > 0, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)
     points, known = np.stack([column, row], -1), (np.isfinite(column) & np.isfinite(row))[..., None]
     low, high = np.where(known, points, np.inf).min(1), np.where(known, points, -np.inf).max(1)

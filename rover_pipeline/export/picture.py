@@ -192,9 +192,9 @@ def _draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
 
 def _draw_radar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
     count = int(sensor.channel("count").sample(frame))
-    strength = next((name for name in ("snr", "intensity") if name in sensor.specs), None)
     xyz, doppler = (sensor.channel(name).sample(frame)[:count] for name in ("xyz", "doppler"))
-    plots.draw_radar_points(figure, xyz, doppler, sensor.channel(strength).sample(frame)[:count] if strength else None)
+    strength = sensor.channel("snr").sample(frame)[:count] if "snr" in sensor.specs else None
+    plots.draw_radar_points(figure, xyz, doppler, strength)
 
 
 def _draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:

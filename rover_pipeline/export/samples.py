@@ -21,6 +21,7 @@ from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import is_empty
 from rover_pipeline.lidar.geometry import CLIPPED, projection
+from rover_pipeline.options import ReportOptions
 
 #: A shorter time is not printed: the export is there before the line is read, s. Schedule.
 _MIN_PRINTED_S = 5.0
@@ -63,10 +64,10 @@ class Samples:
         """A small channel of all N valid samples, (N, *shape)."""
         return self.sensor.channel(name).read_whole(int(self.indices[-1]) + 1 if len(self) else 0)[self.indices]
 
-    def latest(self, time: float, max_age: float) -> int | None:
-        """The last of the N samples up to a time; None when there is none, or it is more than `max_age` seconds old."""
+    def latest(self, time: float) -> int | None:
+        """The last of the N samples up to a time; None when there is none, or the sensor is silent since then."""
         at = int(np.searchsorted(self.ts, time, side="right")) - 1
-        return at if at >= 0 and time - self.ts[at] <= max_age else None
+        return at if at >= 0 and time - self.ts[at] <= ReportOptions().max_gap_s else None
 
 
 def find_samples(recording: Recording, sensor: str, *channels: str) -> Samples | None:

@@ -16,7 +16,6 @@ from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.times import given_text, require_steady
-from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
 REFERENCE = "_reference"
@@ -73,7 +72,7 @@ class ReferenceWriter(SensorWriter):
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
         stated = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
         finite = np.isfinite(np.concatenate(stated, axis=1)).all(1)
-        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < TUNING.rounding), **states)
+        super().append(ts=samples[TS], valid=finite & _are_rotations(states["rot"]), **states)
 
     def close(self) -> None:
         super().close()
@@ -135,7 +134,11 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
     return table[:, 0], {"pos": table[:, 1:4], "rot": rot}
 
 
+def _are_rotations(rot: np.ndarray) -> np.ndarray:
+    return obliqueness(rot) < 2e-3  # a rounding by 1e-3
+
+
 def _orthogonal(rot: np.ndarray) -> np.ndarray:
     """The rotations that matrices of few digits stand for; NaN for those that stand for none."""
-    good = obliqueness(rot)[:, None, None] < 2e-3  # a rounding by 1e-3
+    good = _are_rotations(rot)[:, None, None]
     return np.asarray(np.where(good, nearest(np.where(good, rot, np.eye(3))), np.nan))

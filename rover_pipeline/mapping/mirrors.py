@@ -61,7 +61,7 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray, heights: tuple[float
             mirror = max(_near(mirror, degrees, metres), key=lambda plane: _explained(plane, centres, cells))
         hidden = centres[mirror.depth(centres) > TUNING.edge_m]
         explained = _explained(mirror, centres, cells)
-        if explained < TUNING.min_cells:
+        if explained < TUNING.window**2:  # fewer cells may be symmetric at random
             continue
         back, along = np.array([*-mirror.normal, 0.0]), np.array([-mirror.normal[1], mirror.normal[0], 0.0])
         image = mirror.image(hidden)
@@ -104,7 +104,7 @@ def _symmetric(centres: np.ndarray, positions: np.ndarray) -> Iterator[Mirror]:
     What a set of cells has in common with its mirror image is, for all planes with one normal, the convolution of the
     set with itself along the normal.
     """
-    if len(centres) < TUNING.min_cells:
+    if not len(centres):
         return
     columns, heights = np.unique(centres[:, :2], axis=0, return_counts=True)
     middle = columns.mean(axis=0)

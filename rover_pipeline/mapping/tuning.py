@@ -34,10 +34,9 @@ class Tuning:
     #: Distances by which the cells behind a plane are moved for comparison: from, to and step, m. Equal pillars or
     #: desks in rows are symmetric about many planes, but then they are also found where they are moved to.
     moved_m: tuple[float, float, float] = (0.75, 16.0, 0.25)
-    #: How many times more cells the mirror image has to explain than any motion, and minimum number of the cells that
-    #: it explains: any bush explains a tenth of another one, also where it is moved to.
+    #: How many times more cells the mirror image has to explain than any motion: any bush explains a tenth of another
+    #: one, also where it is moved to.
     min_ratio: float = 2.0
-    min_cells: int = 100
 
     # --- Removal of what moves (`mirrors`) ---
     #: What boxes are larger than they say, m, on each side and above: they end at the outermost returns that were seen.

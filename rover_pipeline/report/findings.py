@@ -21,6 +21,7 @@ from rover_pipeline.report.summary import (
     Verdict,
 )
 from rover_pipeline.report.tuning import TUNING
+from rover_pipeline.validation.accuracy import MIN_ALIGNED
 
 #: Layout.
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
@@ -223,7 +224,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
     sweeps = next((each.samples for each in evidence.raw if each.name == evidence.lidar), 0)
-    is_short = sweeps <= TUNING.few
+    is_short = sweeps <= MIN_ALIGNED  # they agree with any path
     lost = next((each.invalid == each.samples for each in evidence.virtual if each.name == "_odom"), False)
     for step in evidence.steps:
         if step.left_out:
@@ -277,7 +278,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             f"{percent(speed.above_share)} of the time: what stands still ahead has a wrong speed in its spectra",
             figure="above_share",
         )
-    if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > TUNING.contradicted_share:
+    if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > options.max_invalid_share:
         ours, radars = speed.contradicted_mps
         moves = f"moves at {ours:.1f} m/s" if round(ours, 1) else "stands still"
         for_share = percent(speed.contradicted_share or 0.0)

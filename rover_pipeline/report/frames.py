@@ -32,9 +32,8 @@ from rover_pipeline.report.read.sensors import (
     read_sidecar,
     sensor_intervals,
 )
-from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.mounts import camera_pairs
-from rover_pipeline.validation.rig import sensor_mount
+from rover_pipeline.validation.rig import is_plausible, sensor_mount
 
 #: Points of a sweep over a picture. Schedule.
 _OVERLAID = 20000
@@ -248,9 +247,8 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
         return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
 
     def reach(samples: np.ndarray) -> float:
-        distance = np.hypot(samples[..., 0], samples[..., 1])
-        far = axis[-1] if axis is not None else distance[np.isfinite(distance)].max(initial=1.0)
-        return float(np.clip(far, 1.0, TUNING.max_value))
+        distance = np.hypot(samples[..., 0], samples[..., 1]) if axis is None else axis
+        return float(distance[is_plausible(distance)].max(initial=1.0))
 
     return render, "red recedes"
 

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Slerp
 from scipy.special import chdtrc, chdtri, fdtrc
 
 from rover_pipeline.kinematics.mounts import UNKNOWN_SIGMA
-from rover_pipeline.kinematics.rotation import from_matrix, log, nearest, skew
+from rover_pipeline.kinematics.rotation import from_matrix, log, nearest, obliqueness, skew
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -127,6 +127,11 @@ def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
     pos = up * (6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT] + llh[:, 2:])
     east = np.array([-np.sin(lon[origin]), np.cos(lon[origin]), 0])
     return np.asarray(matmul(pos - pos[origin], np.stack([east, np.cross(up[origin], east), up[origin]], axis=1)))
+
+
+def are_rotations(rot: np.ndarray) -> np.ndarray:
+    """Which matrices, f (N, 3, 3), are rotations, rounded: products of rows of length one are off by both roundings."""
+    return np.asarray(obliqueness(rot) < 2 * np.sqrt(3) * ROUNDING)
 
 
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -260,8 +265,6 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
 
 
-#: Variance of what is rounded, m2, rad2. Noise: that of `ROUNDING`.
-_ROUNDING = ROUNDING**2
 #: Time over which a witness compares motions, s: two of them are one of a relative error. Layout.
 _HALF_S = RELATIVE_S / 2
 
@@ -299,7 +302,7 @@ def contradictions(
     first, last = pairs = np.append(first, 0 * since), np.append(last, since)
     lengths = [np.linalg.norm(each.pos[last] - each.pos[first], axis=1) for each in (poses, wanted)]
     spread = _spread(poses, cov, pairs)
-    more = _ROUNDING + (not placed) * UNKNOWN_SIGMA[3] ** 2 * np.sum(
+    more = ROUNDING**2 + (not placed) * UNKNOWN_SIGMA[3] ** 2 * np.sum(
         (poses.rot[last] - poses.rot[first]) ** 2, axis=(1, 2)
     )
     if stated is None:
@@ -368,7 +371,7 @@ def _ask_witness(
     if not touched.any():
         return "", False
     left = [each[touched] for each in changes[2:]]
-    usual = [_ROUNDING + (float(np.median(each)) if noise is None else 3 * noise) for each in changes[2:]]
+    usual = [ROUNDING**2 + (float(np.median(each)) if noise is None else 3 * noise) for each in changes[2:]]
     if not felt:
         limit = (TUNING.impossible * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, TUNING.false_alarm)
         return ("its acceleration", False) if left[1].max() > limit else ("", False)

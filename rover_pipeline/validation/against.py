@@ -24,14 +24,12 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor, time_problem
 from rover_pipeline.importers.reference import REFERENCE, read_poses
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.validation import accuracy as measures
 from rover_pipeline.validation import rig
-from rover_pipeline.validation.accuracy import Accuracy, Contradiction, Relative, contradictions
-from rover_pipeline.validation.tuning import TUNING
+from rover_pipeline.validation.accuracy import Accuracy, Contradiction, Relative, are_rotations, contradictions
 
 TRUTH, GNSS = "_truth", "gnss"
 #: What is compared, of each sensor, and the type of the sensor whose poses it holds.
@@ -329,7 +327,7 @@ def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
 
 def are_poses(poses: Poses) -> np.ndarray:
     """Which poses have a plausible position and a rotation that is one, bool (N,)."""
-    return np.asarray(rig.is_plausible(poses.pos).all(1) & (obliqueness(poses.rot) < TUNING.orthogonal_given))
+    return np.asarray(rig.is_plausible(poses.pos).all(1) & are_rotations(poses.rot))
 
 
 def _body(folder: Path) -> str:

@@ -32,7 +32,7 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE
-from rover_pipeline.validation.tuning import TUNING
+from rover_pipeline.validation.accuracy import ROUNDING, are_rotations
 
 #: Gives problems of a range of samples, and which samples have them, bool (sample,); `valid` is given too.
 Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
@@ -88,9 +88,10 @@ def _read(sensor: Sensor, name: str, part: slice) -> np.ndarray:
 def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     rot = _read(sensor, "rot", part)
     with np.errstate(invalid="ignore", over="ignore"):
-        orthogonal = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2)) < TUNING.orthogonal
+        reflected = np.linalg.det(rot) < 0
+        orthogonal = are_rotations(np.where(reflected[:, None, None], -rot, rot))
         yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~orthogonal
-        yield "rot is a reflection: its determinant is negative", valid & orthogonal & (np.linalg.det(rot) < 0)
+        yield "rot is a reflection: its determinant is negative", valid & orthogonal & reflected
     yield from _finite(("pos", "vel", "acc", "avel"), sensor, part, valid)
 
 
@@ -124,7 +125,7 @@ def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[
 
 def _imu_filtered(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     length = np.linalg.norm(_read(sensor, "quat", part).astype("f8"), axis=1)
-    yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < TUNING.orthogonal * 10)
+    yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < 2 * ROUNDING)
     yield from _finite(("acc", "avel"), sensor, part, valid)
 
 

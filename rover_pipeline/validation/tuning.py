@@ -19,11 +19,5 @@ class Tuning:
     #: Acceleration that no rig has for a second, m/s2, above which a reference is wrong.
     impossible: float = 20.0
 
-    # --- Rotations: maximum difference of a matrix times its transpose from the identity ---
-    #: Of a reference, which may have been rounded when it was written.
-    orthogonal_given: float = 1e-3
-    #: Of our results.
-    orthogonal: float = 1e-5
-
 
 TUNING = Tuning()

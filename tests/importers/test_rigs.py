@@ -224,11 +224,11 @@ def test_messages_that_are_worked_on_ahead_do_not_grow_with_the_number_of_topics
     waiting, largest = 0, 0
     prepare, add = CameraSink.prepare, CameraSink.add
 
-    def counted(self: CameraSink, content: dict[str, Any], number: int) -> Any:
+    def counted(self: CameraSink, content: dict[str, Any]) -> Any:
         nonlocal waiting, largest
         waiting += 1
         largest = max(largest, waiting)
-        return prepare(self, content, number)
+        return prepare(self, content)
 
     def used(self: CameraSink, ns: int, prepared: Any) -> None:
         nonlocal waiting

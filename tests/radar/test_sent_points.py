@@ -143,6 +143,9 @@ def test_layouts_of_several_drivers_are_radars(tmp_path: Path, strength: str, do
 def test_the_size_of_doppler_bins_is_found_from_the_speeds_and_only_where_there_are_bins() -> None:
     random = np.random.default_rng(0)
     bins = random.integers(0, 30, 500)
-    assert bin_size(np.unique((bins * 0.1249).astype("f4")), 500) == pytest.approx(0.1249, rel=1e-4)
-    assert bin_size(np.unique(random.uniform(0, 4, 500)), 500) is None
-    assert bin_size(np.array([0.0]), 500) is None
+    assert bin_size(np.unique((bins * 0.1249).astype("f4"))) == pytest.approx(0.1249, rel=1e-4)
+    assert bin_size(np.unique(random.uniform(0, 4, 500))) is None
+    assert bin_size(np.array([0.0])) is None
+    assert bin_size(np.array([1.0, 1.7])) is None, "two values are near multiples of some step"
+    jitter = random.normal(0, 0.02, 30)
+    assert bin_size(0.1249 * (1 + np.arange(30) + jitter)) == pytest.approx(0.1249, rel=2e-3)

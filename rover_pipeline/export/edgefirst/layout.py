@@ -22,9 +22,9 @@ from rover_pipeline.errors import naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.lookup import optional
+from rover_pipeline.validation.rig import is_plausible
 
 # Files of EdgeFirst samples, as bytes, and the Arrow table: a row for each box, and one for a sample without any.
 
@@ -171,15 +171,14 @@ def _sample(kind: str, content: Content, rules: Mapping[str, Any] | None = None)
 
 
 def _is_near(cloud: Mapping[str, np.ndarray]) -> bool:
-    return not len(cloud["x"]) or bool(1e-6 <= np.abs([cloud[axis] for axis in "xyz"]).max() <= TUNING.max_range_m)
+    xyz = np.abs([cloud[axis] for axis in "xyz"])
+    return not xyz.size or bool(xyz.max() >= 1e-6 and is_plausible(xyz).all())
 
 
 #: What a picture of depth or of a cube must be. Layout.
 _GREY = {"must be greyscale of 16 bits": lambda image: image.dtype == np.uint16 and image.ndim == 2}
 #: Values in another byte order are too large, or denormal.
-_NEAR = {
-    f"its points are further than {TUNING.max_range_m:g} m away, or all at zero: is the byte order right?": _is_near
-}
+_NEAR = {"its points are where nothing is, or all at zero: is the byte order right?": _is_near}
 #: The files of a dataset. Layout.
 LAYOUT = Layout(
     table=File("{dataset}.arrow", _Table(), keep=lambda table: table),

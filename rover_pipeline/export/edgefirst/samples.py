@@ -24,7 +24,6 @@ from rover_pipeline.export.edgefirst import layout
 from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.sweeps import PosedSweeps
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
@@ -48,6 +47,9 @@ from rover_pipeline.validation.rig import made_with, read_sensor_poses
 OFFSET = 32768
 #: PNGs of noise hardly get smaller by more than the fastest compression. Schedule.
 _PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
+#: Maximum stored amplitude of the frames that the scale of cubes is found from: 12 dB below the limit of int16, against
+#: clipping in the others. Tuned: by hand.
+_AMPLITUDE = 8192.0
 
 
 class RadarFrames:
@@ -94,7 +96,7 @@ class RadarFrames:
         for at in np.unique(good[np.linspace(0, len(good) - 1, PREPARED).astype(int)]) if len(good) else ():
             spectrum, _ = self.read(int(at))
             largest = max(largest, float(np.abs(spectrum.view("f4")).max()))
-        return float(2.0 ** np.floor(np.log2(TUNING.cube_amplitude / largest))) if largest > 0 else 1.0
+        return float(2.0 ** np.floor(np.log2(_AMPLITUDE / largest))) if largest > 0 else 1.0
 
     def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Spectrum of the two sequences, c8 (2, rx, doppler, range), zero Doppler in the middle, and the mean power

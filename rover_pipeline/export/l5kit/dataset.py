@@ -20,7 +20,6 @@ from rover_pipeline.export.l5kit import records
 from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import obliqueness
@@ -330,10 +329,6 @@ def _scene_problems(scene: np.ndarray, frames: np.ndarray) -> Iterator[str]:
         yield f"timestamps of its frames do not increase at frame {int(np.argmax(steps <= 0)) + 1} of the scene"
     elif len(steps) and steps.max() - steps.min() > 1:
         yield f"its frames are {steps.min() / 1e6:.3f} to {steps.max() / 1e6:.3f} ms apart; l5kit assumes one step"
-    else:
-        speed = np.linalg.norm(np.diff(frames["ego_translation"], axis=0), axis=1) / (steps / 1e9)
-        if speed.max(initial=0) >= TUNING.max_speed:
-            yield f"the rig moves at {speed.max():.0f} m/s"
     if not 1e17 < times[0] < 1e19:
         yield f"its first timestamp, {times[0]}, is no number of nanoseconds since the epoch"
     if not scene["start_time"] <= times[0] <= times[-1] <= scene["end_time"]:

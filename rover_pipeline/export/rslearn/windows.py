@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.export.objects import Objects
-from rover_pipeline.export.tuning import TUNING
 from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.grid import CellCounts, Extent
 from rover_pipeline.numerics.linear import matmul
@@ -129,11 +128,10 @@ def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
 def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) -> dict[str, Any]:
     """A line through positions, f8 (N, 2 or more), m, or a point where nothing moves, with properties besides `times`,
     those of its corners, from `ts`, f8 (N,), s."""
-    corners = [0]
-    for at in range(1, len(pos)):
-        if np.hypot(*(pos[at, :2] - pos[corners[-1], :2])) >= TUNING.line_step_m:
-            corners.append(at)
-    coordinates = np.round(pos[corners, :2], 4).tolist()
+    places = np.round(pos[:, :2], 2)
+    # A line whose corners are all at one place is not valid.
+    corners = np.append(0, 1 + np.flatnonzero((places[1:] != places[:-1]).any(axis=1)))
+    coordinates = places[corners].tolist()
     line = {"type": "LineString", "coordinates": coordinates}
     geometry = line if len(corners) > 1 else {"type": "Point", "coordinates": coordinates[0]}
     times = {"begin": iso_time(ts[0]), "end": iso_time(ts[-1]), "times": [iso_time(ts[at]) for at in corners]}

@@ -143,7 +143,7 @@ def find_unit(points: np.ndarray, stamp: int, period: float) -> TimeUnit | None:
     span = float(values.max() - values.min()) if len(values) else 0.0
     if span <= 0:
         return None
-    fitting = [name for name, seconds in _UNITS.items() if span * seconds <= TUNING.max_sweep * period]
+    fitting = [name for name, seconds in _UNITS.items() if round(span * seconds / period) <= 1]
     if not fitting:
         return None
     unit = TimeUnit(fields, fitting[0], _UNITS[fitting[0]], "header")

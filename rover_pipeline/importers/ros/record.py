@@ -92,8 +92,8 @@ class _Stream:
 
 
 def _prepared(item: _Item) -> Any:
-    stream, number, data = item
-    return stream.sink.prepare(decode(stream.topic.type, stream.topic.encoding, data), number)
+    stream, _, data = item
+    return stream.sink.prepare(decode(stream.topic.type, stream.topic.encoding, data))
 
 
 def _add(item: _Item, prepared: Callable[[], Any]) -> None:

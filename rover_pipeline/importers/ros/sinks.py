@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import cv2
 import numpy as np
-import simplejpeg
 from scipy.constants import g
 from scipy.spatial.transform import Rotation
 
@@ -25,6 +24,7 @@ from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns
 from rover_pipeline.importers.ros.survey import pose_matrix
 from rover_pipeline.importers.tuning import TUNING
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.robust import FALSE_ALARM
 
 #: Samples, and numbers in the largest channel of a radar, that are written at once. Schedule.
 _BATCH, _MAX_NUMBERS = 4096, 1 << 22
@@ -47,9 +47,9 @@ class Sink(ABC):
         """Whether messages may be prepared at the same time. Before that they are, one by one, in order."""
         return True
 
-    def prepare(self, content: dict[str, Any], number: int) -> Any:
-        """What can be done with the decoded fields of a message before the messages before it are added. `number` is
-        its place in the order of times. Raises ValueError where it cannot be a sample."""
+    def prepare(self, content: dict[str, Any]) -> Any:
+        """What can be done with the decoded fields of a message before the messages before it are added. Raises
+        ValueError where it cannot be a sample."""
         return content
 
     @abstractmethod
@@ -226,7 +226,6 @@ class RadarSink(BatchSink):
         self._places, self._sign, self._source = max(places, 1), sign, source
         self.batch = max(1, min(_BATCH, _MAX_NUMBERS // (3 * self._places)))
         self._speeds: set[float] = set()
-        self._points = 0
         is_snr = self._strength in SNR
         self._channel = "snr" if is_snr else "intensity"
         unit = "Signal over noise, dB" if is_snr else "Strength in the unit of the radar"
@@ -249,7 +248,6 @@ class RadarSink(BatchSink):
         xyz, doppler, points = xyz[kept], doppler[kept], points[kept]
         if len(self._speeds) < _BATCH:  # more are no multiples of a step
             self._speeds.update(np.abs(doppler).tolist())
-        self._points += len(doppler)
         strength = points[self._strength].astype("f4") if self._strength else np.full(len(xyz), np.nan, "f4")
         self.push(ns, xyz, doppler, strength)
 
@@ -266,21 +264,20 @@ class RadarSink(BatchSink):
     def close(self) -> None:
         super().close()
         if self.count:
-            bin = bin_size(np.array(sorted(self._speeds)), self._points)
+            bin = bin_size(np.array(sorted(self._speeds)))
             described = {"max_points": self._places, "doppler_resolution": bin, "source": self._source}
             replace_json(self.folder / "points.json", described)
 
 
-def bin_size(values: np.ndarray, measurements: int) -> float | None:
+def bin_size(values: np.ndarray) -> float | None:
     """The step that all values are multiples of; None if they are not quantised, or too few to decide.
 
     Args:
         values: f8 (N,), the different values among the measurements, at least zero.
-        measurements: how many measurements they come from.
     """
     values = np.unique(np.asarray(values, "f8"))
     values = values[~np.isclose(values, np.append(0.0, values[:-1]))]  # they were rounded to 24 bits
-    if len(values) < 2 or measurements < TUNING.min_repeated * len(values):
+    if len(values) < 2:
         return None
     step = float(np.diff(values, prepend=0.0).min())
     # The largest values give the step best, but only once it is known how many steps they are.
@@ -290,7 +287,8 @@ def bin_size(values: np.ndarray, measurements: int) -> float | None:
         if len(near):
             step = float((near * number).sum() / (number**2).sum())
     off = np.abs(values / step - np.round(values / step))
-    return step if off.max() <= TUNING.quantised else None
+    # Values that are not quantised are anywhere between multiples of a step, which one of them gives.
+    return step if (2 * off.max()) ** (len(values) - 1) < FALSE_ALARM else None
 
 
 # Writes the sensor `camera` from pictures, JPEG without encoding them again, and its `camera.json`.
@@ -307,8 +305,6 @@ _ENCODINGS: dict[str, tuple[int | None, int]] = {
     "yuv422": (cv2.COLOR_YUV2RGB_UYVY, 2), "uyvy": (cv2.COLOR_YUV2RGB_UYVY, 2),
     "yuv422_yuy2": (cv2.COLOR_YUV2RGB_YUY2, 2), "yuyv": (cv2.COLOR_YUV2RGB_YUY2, 2),
 }  # fmt: skip
-#: Those that the encoder takes as they are: it converts colours anyway.
-_ORDERS = {"bgr8": "BGR", "8UC3": "BGR"}
 _DESC = "Pictures, RGB. [height, width, RGB]"
 
 
@@ -331,12 +327,14 @@ class CameraSink(Sink):
         self._writer: SensorWriter | None = None
         self._encoded_again = ""
 
-    def prepare(self, content: dict[str, Any], number: int) -> _Picture:
-        return _compressed(content, number) if "format" in content else _raw(content)
+    def prepare(self, content: dict[str, Any]) -> _Picture:
+        return _compressed(content) if "format" in content else _raw(content)
 
     def add(self, ns: int, prepared: _Picture) -> None:
         size = prepared.size
         if self.size is None:
+            if not prepared.was:  # its markers do not say whether it can be decoded
+                decode(prepared.jpeg, (*size, 3), FACTORS[-1])
             self.size = size
             video = ChannelSpec(format="mjpg", type="u1", shape=(*size, 3), desc=_DESC)
             self._writer = SensorWriter(self.folder, {TS: TS_SPEC, "video.avi": video})
@@ -350,15 +348,13 @@ class CameraSink(Sink):
 
     def close(self) -> None:
         if self._encoded_again:
-            self.notes.append(
-                f"its pictures are {self._encoded_again}: stored as JPEG of quality {TUNING.jpeg_quality}, not lossless"
-            )
+            self.notes.append(f"its pictures are {self._encoded_again}: stored as JPEG, not lossless")
         if self._writer:
             self._writer.close()
 
 
-def _compressed(content: dict[str, Any], number: int) -> _Picture:
-    """The picture of a CompressedImage. Raises ValueError where it is damaged, as far as that is looked for."""
+def _compressed(content: dict[str, Any]) -> _Picture:
+    """The picture of a CompressedImage. Raises ValueError where its markers show that it is damaged."""
     data = content["data"].tobytes()
     if data[:2] == b"\xff\xd8":
         size = frame_size(data)
@@ -367,8 +363,6 @@ def _compressed(content: dict[str, Any], number: int) -> _Picture:
         _require_size(size)
         if problem := marker_problem(data):
             raise ValueError(f"is a JPEG whose {problem}")
-        if number < TUNING.every_decoded or number % TUNING.every_decoded == 0:
-            decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
         return _Picture(data, size)
     size = png_size(data)
     if size is None:
@@ -391,12 +385,9 @@ def _raw(content: dict[str, Any]) -> _Picture:
     _require_size((height, width))
     rows = content["data"][: height * step].reshape(height, step)[:, : width * channels]
     image = rows.reshape(height, width, channels) if channels > 1 else rows
-    order = _ORDERS.get(encoding, "RGB")
-    if conversion is not None and encoding not in _ORDERS:
+    if conversion is not None:
         image = cv2.cvtColor(np.ascontiguousarray(image), conversion)
-    # 4:2:0, as cameras store it: chroma of half the resolution.
-    data = simplejpeg.encode_jpeg(np.ascontiguousarray(image), TUNING.jpeg_quality, order, "420")
-    return _Picture(data, (height, width), f"raw ({encoding})")
+    return _Picture(encode(image), (height, width), f"raw ({encoding})")
 
 
 def _require_size(size: tuple[int, int]) -> None:

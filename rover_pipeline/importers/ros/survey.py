@@ -54,11 +54,10 @@ class FrameTree:
         if known is None:
             if len(self.parents) < _MAX_FRAMES:
                 self.parents[child] = (parent, pose)
-        elif known[0] != parent or not np.allclose(known[1], pose, rtol=0, atol=TUNING.rounding):
-            if static:  # the last one that is sent holds
-                self.parents[child] = (parent, pose)
-            else:
-                self.moving.add(child)
+        elif static:  # the last one that is sent holds
+            self.parents[child] = (parent, pose)
+        elif child not in self.moving and (known[0] != parent or not np.allclose(known[1], pose)):
+            self.moving.add(child)
 
     def between(self, target: str, source: str) -> np.ndarray | None:
         """`T_target_source`, f8 (4, 4), from transforms that do not move; None where they do not connect the frames."""
@@ -180,12 +179,10 @@ def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
 
 def _look(message: Message, topic: Topic, found: Survey) -> int:
     """Keep what is needed of a message, and return the stamp of its header, ns."""
-    number = topic.count
     if topic.type in TF:
-        if "static" in topic.name or number < TUNING.every_transform**2 or number % TUNING.every_transform == 0:
-            for each in decode(topic.type, topic.encoding, message.data)["transforms"]:
-                parent, child = each["header"]["frame_id"], each["child_frame_id"]
-                found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)
+        for each in decode(topic.type, topic.encoding, message.data)["transforms"]:
+            parent, child = each["header"]["frame_id"], each["child_frame_id"]
+            found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)
         return 0
     if not has_header(topic.type):
         if not topic.first and topic.type in _READ:

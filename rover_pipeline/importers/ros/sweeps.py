@@ -73,7 +73,7 @@ class CloudSink(SweepSink):
     def ready(self) -> bool:
         return self._fields is not None
 
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float] | None:
+    def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float] | None:
         points = content["points"] if "points" in content else layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
@@ -117,7 +117,7 @@ class LivoxSink(CloudSink):
 class ScanSink(SweepSink):
     """`sensor_msgs/LaserScan`: points in the plane of the scanner."""
 
-    def prepare(self, content: dict[str, Any], number: int) -> tuple[Cloud, float]:
+    def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float]:
         first, _, step, time_step, _, nearest, farthest = content["limits"].astype("f8")
         ranges = content["ranges"].astype("f8")
         angle = first + step * np.arange(len(ranges))

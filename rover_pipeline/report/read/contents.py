@@ -16,6 +16,7 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mounts import compare
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.summary import MountSummary
@@ -53,7 +54,8 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
 
 
 def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.ndarray:
-    """Samples that are valid and can be decoded, (sample, ...), evenly spaced or all. `check` names the others."""
+    """Samples that are valid and can be decoded, (sample, ...): as many as the page shows, or all. `check` names the
+    others."""
     chosen = record.samples[record.valid != 0]
     found = []
     with unless_damaged():
@@ -63,7 +65,7 @@ def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.
             return np.asarray(channel.read_whole()[chosen])
         if isinstance(channel, PictureChannel):
             channel = channel.reduced(max(FACTORS))
-        places = np.linspace(0, len(chosen) - 1, TUNING.looked_at).round().astype(int) if len(chosen) else ()
+        places = np.linspace(0, len(chosen) - 1, ReportOptions().instants).round().astype(int) if len(chosen) else ()
         for at in np.unique(places):
             with unless_damaged():
                 found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
@@ -105,7 +107,7 @@ def _pictures(images: np.ndarray) -> _Found:
     flat = images.reshape(len(images), -1, images.shape[-1])
     if (np.ptp(flat, axis=1) <= TUNING.one_colour).all():
         yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
-    elif len(images) >= TUNING.few and (images == images[0]).all():
+    elif len(images) > 1 and (images == images[0]).all():
         yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
 
 
@@ -142,7 +144,7 @@ def _vectors(values: np.ndarray) -> _Found:
     bad = int((~np.isfinite(values)).any(axis=1).sum())
     if bad:
         yield f"has {count(bad, 'sample')} that are not finite numbers", bad == len(values)
-    elif len(values) >= TUNING.few and (values == values[0]).all():
+    elif len(values) > 1 and (values == values[0]).all():
         yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
 
 

@@ -23,6 +23,7 @@ from rover_pipeline.report.read.sensors import SensorRecord, plausible_or_nan
 from rover_pipeline.report.summary import Motion, RadarSpeed
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation import accuracy
+from rover_pipeline.validation.rig import is_plausible
 
 #: Channels of `_odom` with the states; all others say how good these are.
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
@@ -68,7 +69,7 @@ def read_track(odom: SensorRecord | None) -> Track | None:
     """The track of `_odom`, `_reference` or `_truth`, valid or not; None when it cannot be read or is a single pose."""
     if odom is None or len(odom.ts) < 2 or (pos := odom.read("pos", (3,))) is None:
         return None
-    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < TUNING.max_value).all(axis=1)
+    plausible = is_plausible(pos).all(axis=1)
     valid = (odom.valid != 0) & plausible
     vel = odom.read("vel", (3,))
     speed = np.where(valid, _norm(np.gradient(pos, odom.ts, axis=0) if vel is None else vel), np.nan)
@@ -135,8 +136,7 @@ def read_speed_sigma(record: SensorRecord | None) -> np.ndarray | None:
 
 def _norm(vel: np.ndarray) -> np.ndarray:
     """Speeds of velocities, f8 (frame,), m/s; NaN where they are too large to be true."""
-    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < TUNING.max_value, axis=1)
-    return np.linalg.norm(np.where(plausible[:, None], vel, np.nan), axis=1)
+    return np.linalg.norm(np.where(is_plausible(vel).all(axis=1, keepdims=True), vel, np.nan), axis=1)
 
 
 def compare_radar_speed(
@@ -149,7 +149,7 @@ def compare_radar_speed(
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
-    if not 0 < max_doppler < TUNING.max_value:
+    if not 0 < max_doppler < np.inf:
         return None
     speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
     difference = contradicted = speeds_apart = None

@@ -23,7 +23,7 @@ from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
 from rover_pipeline.report.summary import Intervals as IntervalFigures
 from rover_pipeline.report.tuning import TUNING
-from rover_pipeline.validation.rig import section
+from rover_pipeline.validation.rig import is_plausible, section
 
 
 def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> Intervals:
 def plausible_or_nan(values: np.ndarray) -> np.ndarray:
     """Values as f8, with NaN for those that are not finite or too large to be true."""
     values = values.astype("f8")
-    return np.where(np.abs(np.where(np.isfinite(values), values, np.inf)) < TUNING.max_value, values, np.nan)
+    return np.where(is_plausible(values), values, np.nan)
 
 
 #: Suffix of the channels of `_sync` with residuals.
