@@ -19,7 +19,7 @@ KIND = re.compile(r"(?:^|[.:)] |#:? )(?:(Layout|Schedule)|(Physics|Noise|Tuned):
 TUNED: dict[str, int] = {
     "calibrate": 16,
     "camera": 1,
-    "clocks": 20,
+    "clocks": 14,
     "draw": 5,
     "engine": 1,
     "export": 8,
