@@ -31,7 +31,7 @@ TUNED: dict[str, int] = {
     "numerics": 3,
     "objects": 30,
     "odometry": 67,
-    "radar": 22,
+    "radar": 21,
     "report": 8,
     "sync": 1,
     "validation": 6,

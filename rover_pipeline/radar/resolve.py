@@ -74,6 +74,8 @@ class Resolver:
         self._part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
         self._max_order = min(max_targets, self._part - 1, size // 2)
         self._beam = 2 / (size * board.spacing)
+        # Two directions that are nearer are one target whose phases the array's model does not fit.
+        self._nearest = self._beam / TUNING.beam_steps
         limit = min(1.0, 1 / board.spacing)
         # Between two targets in one beam, the spectrum has a minimum of its own.
         self._grid = np.linspace(-limit, limit, 2 * board.beams[0] + 1)
@@ -101,7 +103,7 @@ class Resolver:
             if not len(left):
                 break
             sines = self._search(lines[left], order, unexplained[left])
-            apart = (np.diff(np.sort(sines, axis=1), axis=1) > TUNING.min_distance * self._beam).all(axis=1)
+            apart = (np.diff(np.sort(sines, axis=1), axis=1) > self._nearest).all(axis=1)
             better = left[apart]
             best[better, :order] = sines[apart]
             _, residual = _fitted(self._steering(sines[apart]), lines[better])
@@ -187,8 +189,8 @@ class Resolver:
             gradient = matmul(flat.conj().transpose(0, 2, 1), rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
             change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
-            largest = TUNING.min_distance * self._beam
-            trial = np.clip(best + step[:, None] * np.clip(change, -largest, largest), self._grid[0], self._grid[-1])
+            change = np.clip(change, -self._nearest, self._nearest)
+            trial = np.clip(best + step[:, None] * change, self._grid[0], self._grid[-1])
             _, residual = _fitted(self._steering(trial), lines)
             better = residual < lowest
             best, lowest = np.where(better[:, None], trial, best), np.where(better, residual, lowest)

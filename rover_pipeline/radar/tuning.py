@@ -56,18 +56,14 @@ class Tuning:
     #: A Doppler sidelobe may have this many times the power of the window's envelope: a moving target spreads.
     sidelobe_margin: float = 4.0
     #: Intervals of beams for each column and row of the array, equally spaced in the sine: fine enough to refine the
-    #: strongest beam by a parabola. Ambiguity numbers are compared with every second one.
+    #: strongest beam by a parabola. Ambiguity numbers are compared with every second one, and two targets in a cell are
+    #: as far apart at least.
     beam_steps: int = 8
     #: Distance within which the coupling seems to be, m: leads, package and radome, and no objects beyond.
     coupling_reach_m: float = 0.15
     #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
     #: long; only jitter makes it too short.
     max_duration: float = 1.05
-
-    # --- Several targets in a cell (`resolve`), by hand ---
-    #: Distance below which two directions are one target whose phases the array's model does not fit, and maximum step
-    #: of the refinement of the directions, beam widths.
-    min_distance: float = 0.3
 
     # --- Velocity (`velocity`, `points`), by hand ---
     #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without, against
