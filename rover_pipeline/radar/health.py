@@ -140,6 +140,7 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
         # Each part and each transmitter has its own echoes, and so its own typical change. A burst takes a part of a
         # chirp only, so that most chirps are undisturbed in each part.
         root /= np.maximum(np.median(root, axis=0), 1e-9)
+        # The largest one counts: while echoes beat slowly, few values of a transmitter are independent.
         spread = max(spread, MAD_TO_SD * float(np.median(np.abs(root - 1), axis=(0, 2)).max()))
         smallest = np.minimum(smallest, root)
     # Echoes beat against one another: what they change grows and falls from chirp to chirp, and a burst does not.
