@@ -87,9 +87,9 @@ def speed(method: Method, part: int, rounds: int) -> None:
     lines = snapshots[:, ROW, None]
     found = [
         (
-            seconds(lambda: find.spectrum(lines, 2)),
+            seconds(lambda: find.spectrum(lines, 2, np.ones(len(lines)))),
             seconds(lambda: find(snapshots, noise)),
-            seconds(lambda: one_by_one(method, snapshots, part, 81)),
+            seconds(lambda: one_by_one(method, snapshots, part, 2 * BOARD.beams[0] + 1)),
         )
         for _ in range(rounds + 1)
     ][1:]

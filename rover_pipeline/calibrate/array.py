@@ -24,7 +24,6 @@ from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.options import PointsOptions
-from rover_pipeline.radar.tuning import TUNING as RADAR
 
 #: Prior standard deviation of a turn of the array (sine): to turn it is to turn its mount, which was declared. And of
 #: its spacing, relative: a stretch of its angles moves what is at the side as far. And what directions and angles are
@@ -123,8 +122,8 @@ def _directions(
     """The most likely direction of each echo, by its phases and its Doppler, refined between the tried ones."""
     limit = min(1.0, 1 / board.spacing)
     highest = min(np.sin(np.radians(PointsOptions().max_elevation)), 1 / board.row_spacing)
-    azimuth = np.linspace(-limit, limit, RADAR.beams[0] + 1)
-    elevation = np.linspace(-highest, highest, RADAR.beams[1] + 1) if board.has_elevation else np.zeros(1)
+    azimuth = np.linspace(-limit, limit, board.beams[0] + 1)
+    elevation = np.linspace(-highest, highest, board.beams[1] + 1) if board.has_elevation else np.zeros(1)
     right, up = (each.ravel() for each in np.meshgrid(azimuth, elevation, indexing="ij"))
     visible = right**2 + up**2 <= 1
     beams = plane_waves(board, right, up).conj()

@@ -10,8 +10,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
 from rover_pipeline.clocks.options import TimesSection
-from rover_pipeline.clocks.phase_posterior import DRIFT
+from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS
 from rover_pipeline.clocks.tuning import TUNING
+from rover_pipeline.numerics.robust import MAD_TO_SD
 
 # The line below the arrivals of a clock: the highest piecewise linear function that no arrival lies below.
 #
@@ -54,11 +55,15 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
 
 
 def _not_early(latency: np.ndarray) -> np.ndarray:
-    """Arrivals that are not far earlier than the others of their block, bool (n,)."""
-    if len(latency) < TUNING.min_scattered:
+    """Arrivals that are not far earlier than the others of their block, bool (n,).
+
+    Earlier ones are faults of the host's clock, and would pull the line down.
+    """
+    if len(latency) < TUNING.min_arrivals:
         return np.ones(len(latency), bool)
     median = np.median(latency)
-    return np.asarray(latency >= median - max(TUNING.early_outlier * np.median(np.abs(latency - median)), 1e-6))
+    deviation = MAD_TO_SD * np.median(np.abs(latency - median))
+    return np.asarray(latency >= median - max(RANDOM_SDS * deviation, 1e-6))
 
 
 def _rows(values: np.ndarray, columns: np.ndarray, width: int) -> csr_array:
@@ -132,7 +137,7 @@ def fit_clock(
         share = float((np.abs(off - np.median(off)) <= TUNING.step * options.max_error).mean())
         if share > best_share:
             best, best_share = (knots, values), share
-        if share >= TUNING.follows or np.isinf(options.block):
+        if share >= 1 - TUNING.uniform or np.isinf(options.block):
             break
     knots, values = best
     smooth = begin + (number - first) * period + _piecewise_linear(number, knots, values)

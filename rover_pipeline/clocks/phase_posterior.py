@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
+from scipy.special import chdtri
 
 from rover_pipeline.clocks.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.numerics.robust import HUBER
+from rover_pipeline.numerics.robust import FALSE_ALARM, HUBER, MAD_TO_SD
 
 # The rate of a sensor: its typical period, and where it changes.
 
@@ -47,7 +48,9 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     period = float(np.quantile(steps, 0.5, method="lower"))
     # Where most samples come together with others, the typical interval is not the period. The longest are breaks.
     mean = float(steps[steps <= np.quantile(steps, 0.9)].mean())
-    if np.quantile(np.abs(steps - period), 0.5, method="lower") > TUNING.irregular * period or period < mean / 2:
+    # An interval errs by the latencies of two arrivals.
+    irregular = np.quantile(np.abs(steps - period), 0.5, method="lower") > np.sqrt(2) * TUNING.near * period
+    if irregular or period < mean / 2:
         return float((ts[-1] - ts[0]) / len(steps)), False
     return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
 
@@ -62,7 +65,7 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
     Args:
         ts: f8 (N,), arrivals, seconds, increasing.
     """
-    if len(ts) < TUNING.min_scattered:
+    if len(ts) < (2 * RANDOM_SDS) ** 2:  # of which random residuals can be as alike as those of a drift
         return None
     period, regular = typical_period(ts)
     stop, since = min(len(ts), TUNING.rate_window), ts - ts[0]
@@ -147,7 +150,8 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]
     change = np.abs(np.log(periods[2:] / periods[:-2]))
     # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
     moved = 2 * max_error / (hop * float(np.median(periods)))
-    limit = max(TUNING.significant_change * float(np.median(change)), TUNING.min_rate_change, moved)
+    jitter = MAD_TO_SD * float(np.median(change) * np.sqrt(chdtri(1, FALSE_ALARM / len(change))))
+    limit = max(jitter, TUNING.min_rate_change, moved)
     found: list[tuple[int, int, int]] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):

@@ -164,7 +164,9 @@ def segments_of_one_rate(ts: np.ndarray, options: TimesSection) -> list[Segment]
     # Seconds since the first arrival: those since 1970 have too few digits left for a phase.
     since = ts - ts[0]
     for _ in range(2):  # the second time with the period of the first clock model
-        phases = estimate_phases(since[last], period, options.max_error / TUNING.bins_in_error)
+        # What an uncertain phase leaves of the error is a bin at either end.
+        resolution = (1 - TUNING.certain_phase) / 2 * options.max_error
+        phases = estimate_phases(since[last], period, resolution)
         runs = _runs(phases, period, since[last], options.max_error)
         if not runs:
             return [Segment.unknown(ts, period)]

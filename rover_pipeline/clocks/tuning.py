@@ -14,16 +14,10 @@ class Tuning:
     """
 
     # --- The rate (`phase_posterior`) ---
-    #: Median absolute deviation of the intervals, over their median, above which they have no rate.
-    irregular: float = 0.35
     #: Samples of a window in which a rate is estimated, against rates that follow the jitter.
     rate_window: int = 64
     #: Minimum change of a rate, as a fraction of it. Less is a drift, or an error of the estimate of a window.
     min_rate_change: float = 0.002
-    #: The same over the typical difference of the estimates from neighbouring windows, against jitter.
-    significant_change: float = 10.0
-    #: Minimum number of arrivals that show how they scatter, against a few that agree at random.
-    min_scattered: int = 30
 
     # --- The phase (`phase_posterior`) ---
     #: Probability that the phase is not within the bounds that are given for it, against wrong times.
@@ -35,12 +29,11 @@ class Tuning:
     #: that follow single late arrivals, or no restart.
     restart: float = 1e-6
     restart_in_gap: float = 0.01
-    #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase.
+    #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase. Where more are not near
+    #: to a model, its blocks are made shorter.
     uniform: float = 0.01
 
     # --- Segments and the numbers of their samples (`segments`) ---
-    #: Bins of a phase in the maximum error of a time: coarse ones add their own error.
-    bins_in_error: int = 8
     #: Fraction of the maximum error by which a phase may be uncertain, against wrong times.
     certain_phase: float = 0.75
     #: Time for which a busy host may delay all samples, s: a longer one would join two restarts.
@@ -52,13 +45,8 @@ class Tuning:
     min_arrivals: int = 8
 
     # --- The model of a clock and its errors (`clock_model`, `segments`, `sampling_times`) ---
-    #: An arrival this many median absolute deviations before the median is a fault of the host's clock, and would pull
-    #: the line down.
-    early_outlier: float = 8.0
     #: Fraction of the maximum error by which a phase changes at a restart. By less, a clock follows it.
     step: float = 0.5
-    #: Share of its arrivals that must be that near to a model: else its blocks are made shorter.
-    follows: float = 0.98
     #: Share of arrivals that are off by a quarter of a period above which arrivals do not show a phase.
     blurred: float = 0.1
     #: Minimum silence of a sensor that starts anew, s, beside its period, against restarts that are none. Gyroscopes

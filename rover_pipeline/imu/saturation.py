@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.spatial.transform import Rotation
-from scipy.special import pdtrc
 
 from rover_pipeline.imu.blocks import frozen
 from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.numerics.blocks import blocks
-from rover_pipeline.numerics.robust import FALSE_ALARM
+from rover_pipeline.numerics.robust import is_limit
 
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
 #: measures them. And largest change of velocity in `STEADY_S`, m/s: of a car that reaches 100 km/h, or turns about at
@@ -36,10 +35,8 @@ def damaged(acc: np.ndarray, avel: np.ndarray, period: float) -> np.ndarray:
 def at_limit(values: np.ndarray) -> np.ndarray:
     """Which samples are at a limit of the range along each axis, bool (N, 3).
 
-    A limit is not known: data sheets allow several, and drivers set them. But all motion beyond it gets one value, the
-    largest one. A smooth motion within the range is near its largest value, too: within one step of the converter for
-    the square root of a time, within two for that of twice the time. So up to 1 / (sqrt(2) - 1) times as many samples
-    have the largest value as the next one. Where significantly more have it, it is a limit.
+    A limit is not known: data sheets allow several, and drivers set them. `is_limit` finds it by the number of samples
+    that have the largest value.
 
     A value that half of the samples have is that of rest. A sensor that repeats other values as well, because it has no
     noise or is frozen, repeats the largest one for the same reason, and shows no limit. Ranges are about symmetric, so
@@ -71,7 +68,7 @@ def _stands_out(counts: np.ndarray, number: int) -> bool:
         number: of the value.
     """
     beside = max(counts[each] for each in (number - 1, number + 1) if 0 <= each < len(counts))
-    return bool(pdtrc(counts[number] - 1, (beside + 1) / (np.sqrt(2) - 1)) < FALSE_ALARM)
+    return is_limit(counts[number], beside)
 
 
 def contradicted(times: np.ndarray, acc: np.ndarray, quat: np.ndarray) -> np.ndarray:

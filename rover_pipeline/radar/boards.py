@@ -104,6 +104,12 @@ class Board:
         rows, columns = (up.max() - up) / self.row_step, left - left.min()
         return np.rint(np.stack([rows, columns], axis=-1)).astype("i8")
 
+    @cached_property
+    def beams(self) -> tuple[int, int]:
+        """Intervals of azimuth and elevation beams, equally spaced in the sine."""
+        rows, columns = (self.grid.max(axis=0) + 1).tolist()
+        return columns * TUNING.beam_steps, rows * TUNING.beam_steps
+
     @property
     def has_elevation(self) -> bool:
         return bool(self.grid[:, 0].any())

@@ -23,6 +23,9 @@ from rover_pipeline.radar.point_kernels import few_from, measure_peaks
 from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS
 from rover_pipeline.radar.tuning import TUNING
 
+#: Iterations of reweighted least squares for the imbalance of I and Q: after ten of them, no factor of tests and real
+#: captures changes by more than 3e-9 of itself. Schedule.
+_ITERATIONS = 20
 #: Number of cells on each side of the cell under test, (doppler, range).
 Cells = tuple[int, int]
 
@@ -181,7 +184,7 @@ def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], min_ratio: float) -> tupl
     bins, share = np.unique(beat), np.zeros((own.shape[1], 1), "c16")
     if len(bins) < 2:
         return (0.0,)
-    for _ in range(TUNING.imbalance_iterations):
+    for _ in range(_ITERATIONS):
         # Opposite cells that hold something else count little, as by a Cauchy distribution.
         weight = 1 / (noise + _power(other - share * own))
         above, below = (weight * other * own.conj()).sum(axis=0), (weight * np.abs(own) ** 2).sum(axis=0)

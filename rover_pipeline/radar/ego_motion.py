@@ -115,7 +115,8 @@ def find_velocities(
         values[:, -1] = -0.5 * (velocities[:, 2] / vertical_sigma(velocities, options.vertical, options.pitch)) ** 2
         if guide is not None:
             off = ((velocities - guide)[:, :2] ** 2).sum(axis=1) / (2 * options.max_error**2)
-            values[:, -1] += np.maximum(TUNING.guide_evidence - off, 0)
+            # Odometry may have diverged: it says no more than as many certain echoes as determine a velocity.
+            values[:, -1] += np.maximum(MIN_ECHOES * CERTAIN - off, 0)
         return values
 
     # Two echoes give no vertical velocity: while candidates are compared, echoes up and down may be off by it.

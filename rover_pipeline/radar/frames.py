@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.radar.health import Excise, clipped_share, excise
+from rover_pipeline.radar.health import Excise, clipped_share, excise, power_of_point
 from rover_pipeline.radar.options import RangeDopplerOptions
 from rover_pipeline.radar.spectrum import MAIN_LOBE_BINS, Coupling, RangeDoppler, samples_of, tones_of, window_weights
 from rover_pipeline.radar.tuning import TUNING
@@ -47,7 +47,8 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     near = profile[: top + MAIN_LOBE_BINS + 1]
     peak = int(near.argmax())
     # The skirt of a target farther away falls towards zero, so its largest value is at the end of what is looked at.
-    if peak > top or near[peak] < TUNING.stands_out * np.median(profile[: samples // 2 if real else samples]):
+    # Coupling that would be no point harms nothing.
+    if peak > top or near[peak] < power_of_point() * np.median(profile[: samples // 2 if real else samples]):
         return None
     bins, fit = _fit(samples, reach, real)
     each = matmul(means * weights, fit.T)

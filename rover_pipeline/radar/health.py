@@ -2,8 +2,9 @@
 
 **Interference.** Another radar's ramp crosses the band of the receiver in a part of a chirp, as a burst in time. The
 echoes of the scene change little from a chirp to one nearby, the burst does not come back: so a part of a chirp that
-differs from all of its neighbours by far more than others do is interfered. How much they differ is estimated from the
-frame itself.
+differs from all of its neighbours by significantly more than others do is interfered. How much they differ is estimated
+from the frame itself: the cube root of a power is about normal, of one random amplitude and of many (E. B.
+Wilson and M. M. Hilferty, The distribution of chi-square, Proceedings of the National Academy of Sciences 17, 1931).
 
 The samples of bursts are replaced by those of a sparse spectrum that fits all the others (iterative method with
 adaptive thresholding: J. Bechter, F. Roos, M. Rahman, C. Waldschmidt, Automotive radar interference mitigation using a
@@ -18,15 +19,13 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.fft
+from scipy.special import chdtri, pdtrc
 
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.numerics.robust import FALSE_ALARM, MAD_TO_SD, is_limit
 from rover_pipeline.radar.options import PointsSection
 from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.tuning import TUNING
-
-#: Standard deviations of a normal variable from its quantile at 10 % to that at `Tuning.burst_quantile`.
-#: Noise: normal distribution.
-_SPREAD = 0.757
 
 Excise = Literal["keep", "time", "chirp"]
 
@@ -35,7 +34,7 @@ def clipped_share(iq: np.ndarray) -> np.ndarray:
     """Share of the stored values of each frame that are at the rails, f4 (frame,), 0 to 1.
 
     A receiver that saturates clips the signal, which makes targets where there are none. The rails are the limits of
-    the type, or those of a converter with fewer bits, which show as a value that many samples have and none exceeds.
+    the type, or those of a converter with fewer bits (`is_limit`), which are on either side of zero.
     Clipping before the filters of the radar's chip makes no rails and is not seen here.
     """
     return np.array([_clipped(frame) for frame in iq], "f4")
@@ -44,17 +43,16 @@ def clipped_share(iq: np.ndarray) -> np.ndarray:
 def _clipped(frame: np.ndarray) -> float:
     limits = np.iinfo(frame.dtype)
     rails: dict[int, int] = {}
-    for find, limit, inwards in ((np.max, limits.max, -1), (np.min, limits.min, 1)):
+    for find, limit in ((np.max, limits.max), (np.min, limits.min)):
         ends = find(frame.reshape(len(frame), -1), axis=1)
         extreme = int(find(ends))
         count = int(np.count_nonzero(frame[ends == extreme] == extreme))  # other chirps do not have it
         if extreme != limit:
-            if inwards * extreme >= -TUNING.rail_near:
+            # The next value is looked for only where it can make a difference.
+            if extreme * limit <= 0 or not is_limit(count, 1):
                 continue
-            # As if each value had one sample more.
-            allowed = count * TUNING.rail_near / TUNING.rail_ratio - TUNING.rail_near
-            low, high = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
-            if allowed < 0 or np.count_nonzero((frame >= low) & (frame <= high)) > allowed:
+            others = frame[frame != extreme]
+            if not is_limit(count, int(np.count_nonzero(others == find(others, initial=0)))):
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size
@@ -96,7 +94,7 @@ def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
             f"radar: {clipped} of {count} frames have clipped samples, up to {100 * share:.3g}% of them: the receiver "
             "saturates, which makes targets where there are none; lower its gain"
         )
-    if interfered > TUNING.named_share * count:
+    if interfered and pdtrc(interfered - 1, FALSE_ALARM * count) < FALSE_ALARM:  # more frames than false alarms explain
         share = float(np.nanmean(found["interfered"]))
         warnings.append(
             f"radar: {interfered} of {count} frames have interference of another radar, in {100 * share:.3g}% of the "
@@ -131,19 +129,23 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
     if chirps <= len(TUNING.neighbours):
         return np.zeros((chirps, tx, parts), bool)
     edges = np.linspace(0, count, parts + 1).astype(int)[:-1]
-    smallest = np.full((chirps, tx, parts), np.inf)
+    smallest, others, spread = np.full((chirps, tx, parts), np.inf), [], 0.0
     for step in TUNING.neighbours:
         # Neighbours beyond the ends of the frame are those on the other side.
         shift = np.arange(chirps) + step
-        other = np.where((shift < 0) | (shift >= chirps), np.arange(chirps) - step, shift)
-        change = samples - samples[other]
+        others.append(np.where((shift < 0) | (shift >= chirps), np.arange(chirps) - step, shift))
+        change = samples - samples[others[-1]]
         power = (change.real**2 + change.imag**2).sum(axis=2, dtype="f8")
-        smallest = np.minimum(smallest, np.add.reduceat(power, edges, axis=-1))
-    level = np.log(smallest + 1e-9)
-    # Each part and each transmitter has its own echoes, and so its own typical change.
-    low, typical = np.quantile(level, (0.1, TUNING.burst_quantile), axis=0)
-    limit = typical + np.maximum(np.log(TUNING.stands_out), TUNING.burst_deviations * (typical - low) / _SPREAD)
-    return np.asarray(level > limit)
+        root = np.cbrt(np.add.reduceat(power, edges, axis=-1))
+        # Each part and each transmitter has its own echoes, and so its own typical change. A burst takes a part of a
+        # chirp only, so that most chirps are undisturbed in each part.
+        root /= np.maximum(np.median(root, axis=0), 1e-9)
+        # The largest one counts: while echoes beat slowly, few values of a transmitter are independent.
+        spread = max(spread, MAD_TO_SD * float(np.median(np.abs(root - 1), axis=(0, 2)).max()))
+        smallest = np.minimum(smallest, root)
+    # Echoes beat against one another: what they change grows and falls from chirp to chirp, and a burst does not.
+    usual = np.maximum(1.0, np.median(smallest[np.stack(others)], axis=0))
+    return np.asarray(smallest > usual * (1 + spread * math.sqrt(chdtri(1, 2 * FALSE_ALARM / smallest.size))))
 
 
 def interfered_share(bursts: np.ndarray) -> float:
@@ -183,13 +185,20 @@ def excise(words: np.ndarray, how: Excise, real: bool, order: str) -> np.ndarray
     return np.where(of_words.reshape(*lost.shape[:2], 1, -1), changed, words)
 
 
+def power_of_point() -> float:
+    """Least power of a point over the median of a map.
+
+    The power of noise is distributed exponentially, so that its median is log(2) of its mean.
+    """
+    return float(10 ** (PointsSection().threshold_db / 10) / math.log(2))
+
+
 def _restored(samples: np.ndarray, lost: np.ndarray) -> np.ndarray:
     """The samples of one antenna, (chirp, sample), with the lost ones from a sparse spectrum that fits the others."""
     known = np.where(lost, 0, samples)
     found = known
     highest = None
-    # What is a point stays. The power of noise is distributed exponentially, so that its median is log(2) of its mean.
-    stands_out = math.sqrt(10 ** (PointsSection().threshold_db / 10) / math.log(2))
+    stands_out = math.sqrt(power_of_point())  # what is a point stays
     for n in range(TUNING.repair_iterations):
         spectrum = scipy.fft.fft2(found)
         amplitude = np.abs(spectrum)

@@ -189,8 +189,8 @@ def _beams(board: Board, limit: float, every: int) -> _Beams:
     # Some antennas of a board may be columns two half wavelengths apart, whose azimuths alias. One column, such as of
     # one TX and one RX, measures no azimuth: straight ahead is then the least wrong.
     step = int(np.gcd.reduce(columns))
-    azimuth = np.linspace(-1, 1, TUNING.beams[0] // every + 1) / step if step else np.zeros(1)
-    elevation = np.linspace(-limit, limit, TUNING.beams[1] // every + 1) if board.has_elevation else np.zeros(1)
+    azimuth = np.linspace(-1, 1, board.beams[0] // every + 1) / step if step else np.zeros(1)
+    elevation = np.linspace(-limit, limit, board.beams[1] // every + 1) if board.has_elevation else np.zeros(1)
     steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
     antennas = np.stack([steering.real, steering.imag]).astype("f4")
     phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
@@ -294,9 +294,7 @@ def _phase_likelihood(explained: np.ndarray, snr: np.ndarray, antennas: int) -> 
     """
     best = explained.max(axis=1)
     strong = snr > TUNING.strong_snr
-    misfit = TUNING.min_misfit
-    if np.count_nonzero(strong) >= MIN_ECHOES:
-        misfit = max(float(np.mean(1 - best[strong])), misfit)
+    misfit = float(np.mean(1 - best[strong])) if np.count_nonzero(strong) >= MIN_ECHOES else 0.0
     # What no number explains, such as a second target in the cell, speaks for none of them.
     unexplained = 1 / snr + np.maximum(misfit, 1 - best)
     return np.maximum(antennas * (explained - best[:, None]) / unexplained[:, None], -CERTAIN)

@@ -74,9 +74,12 @@ class Resolver:
         self._part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
         self._max_order = min(max_targets, self._part - 1, size // 2)
         self._beam = 2 / (size * board.spacing)
+        # Two directions that are nearer are one target whose phases the array's model does not fit.
+        self._nearest = self._beam / TUNING.beam_steps
         limit = min(1.0, 1 / board.spacing)
-        self._grid = np.linspace(-limit, limit, int(2 * TUNING.azimuth_steps / self._beam) + 1)
-        self._up = np.linspace(-highest, highest, TUNING.beams[1] + 1) if board.has_elevation else np.zeros(1)
+        # Between two targets in one beam, the spectrum has a minimum of its own.
+        self._grid = np.linspace(-limit, limit, 2 * board.beams[0] + 1)
+        self._up = np.linspace(-highest, highest, board.beams[1] + 1) if board.has_elevation else np.zeros(1)
 
     @staticmethod
     def can_resolve(board: Board) -> bool:
@@ -93,13 +96,14 @@ class Resolver:
         corrected = snapshots * self._corrections
         lines = corrected[:, self._long].transpose(0, 2, 1)  # (cell, column, row)
         total = (np.abs(lines) ** 2).sum(axis=(1, 2))
+        unexplained = noise + self._error * total / lines[0].size
         best = np.full((len(lines), self._max_order), np.nan)
         left = np.arange(len(lines))
         for order in range(1, self._max_order + 1):
             if not len(left):
                 break
-            sines = self._search(lines[left], order)
-            apart = (np.diff(np.sort(sines, axis=1), axis=1) > TUNING.min_distance * self._beam).all(axis=1)
+            sines = self._search(lines[left], order, unexplained[left])
+            apart = (np.diff(np.sort(sines, axis=1), axis=1) > self._nearest).all(axis=1)
             better = left[apart]
             best[better, :order] = sines[apart]
             _, residual = _fitted(self._steering(sines[apart]), lines[better])
@@ -121,13 +125,13 @@ class Resolver:
         phases = np.pi * self._spacing * columns[:, None] * sines[:, None, :]
         return np.where(np.isfinite(phases), np.exp(1j * np.nan_to_num(phases)), 0)
 
-    def _search(self, lines: np.ndarray, order: int) -> np.ndarray:
+    def _search(self, lines: np.ndarray, order: int, unexplained: np.ndarray) -> np.ndarray:
         """Sines of the azimuths of `order` targets, f8 (cell, target); NaN for those that are not there."""
         if order == 1:
             beams = np.exp(-1j * np.pi * self._spacing * np.outer(self._grid, self._columns))
             spectrum = (np.abs(matmul(beams, lines)) ** 2).sum(axis=2)
         else:
-            spectrum = self.spectrum(lines, order)
+            spectrum = self.spectrum(lines, order, unexplained)
         sines = _highest(spectrum, self._grid, order)
         if self._method == "capon" and order > 1:
             return sines
@@ -138,11 +142,12 @@ class Resolver:
             sines[:, 0] -= np.where(lacking.any(axis=1), self._beam / 4, 0)
         return self._refined(sines, lines)
 
-    def spectrum(self, lines: np.ndarray, order: int) -> np.ndarray:
+    def spectrum(self, lines: np.ndarray, order: int, unexplained: np.ndarray) -> np.ndarray:
         """Capon's or MUSIC's spectrum over the azimuths, f8 (cell, azimuth).
 
         Args:
             lines: c16 (cell, column, row), corrected signals of the longest rows; order: number of targets, for MUSIC.
+            unexplained: f8 (cell,), power of an antenna that is of no target, for Capon.
         """
         shifts = range(lines.shape[1] - self._part + 1)
         parts = np.concatenate([lines[:, shift : shift + self._part] for shift in shifts], axis=2)
@@ -151,8 +156,8 @@ class Resolver:
         if self._method == "music":
             noise = eigh(covariance)[1][:, :, : self._part - order]
             return 1 / np.maximum(self._quadratic(matmul(noise, noise.conj().transpose(0, 2, 1))), 1e-9)
-        load = TUNING.loading * np.trace(covariance, axis1=1, axis2=2).real / self._part
-        inverse = inv(covariance + np.maximum(load, 1e-30)[:, None, None] * np.eye(self._part))
+        load = np.maximum(unexplained / parts.shape[2], 1e-30)  # by which the mean of the parts errs
+        inverse = inv(covariance + load[:, None, None] * np.eye(self._part))
         return 1 / np.maximum(self._quadratic(inverse), 1e-30)
 
     def _quadratic(self, matrices: np.ndarray) -> np.ndarray:
@@ -184,8 +189,8 @@ class Resolver:
             gradient = matmul(flat.conj().transpose(0, 2, 1), rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
             change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
-            largest = TUNING.min_distance * self._beam
-            trial = np.clip(best + step[:, None] * np.clip(change, -largest, largest), self._grid[0], self._grid[-1])
+            change = np.clip(change, -self._nearest, self._nearest)
+            trial = np.clip(best + step[:, None] * change, self._grid[0], self._grid[-1])
             _, residual = _fitted(self._steering(trial), lines)
             better = residual < lowest
             best, lowest = np.where(better[:, None], trial, best), np.where(better, residual, lowest)
@@ -234,7 +239,8 @@ def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     adjoint = steering.conj().transpose(0, 2, 1)
     normal = matmul(adjoint, steering)
-    ridge = TUNING.ridge**2 * lines.shape[1] * np.eye(normal.shape[1])
+    # A target that was not found has zeros, and an amplitude of zero.
+    ridge = np.sqrt(np.finfo("f8").eps) * lines.shape[1] * np.eye(normal.shape[1])
     amplitudes = _solved(normal + ridge, matmul(adjoint, lines))
     residual = (np.abs(lines - matmul(steering, amplitudes)) ** 2).sum(axis=(1, 2))
     return amplitudes, residual

@@ -67,7 +67,7 @@ _SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spec
 
 STEPS = (
     _of_samples(
-        version=8,
+        version=9,
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
         sections=("radar.range_doppler",),
@@ -82,7 +82,7 @@ STEPS = (
         shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
     _of_samples(
-        version=4,
+        version=5,
         sensor="_radar_micro_doppler",
         function="rover_pipeline.radar.steps:micro_doppler",
         sections=("radar.range_doppler",),
@@ -100,7 +100,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=8,
+        version=9,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
         sections=("radar.range_azimuth",),
@@ -118,7 +118,7 @@ STEPS = (
         ),
     ),
     _of_samples(
-        version=8,
+        version=9,
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
         sections=("radar.spectrum",),
@@ -138,7 +138,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=15,
+        version=16,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -195,7 +195,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=8,
+        version=9,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,

@@ -24,23 +24,16 @@ class Tuning:
     #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees;
     #: without it a real radar carried by hand ends 55 cm from its start, not 52.
     steepest: float = 1.0
-    #: Largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
-    guide_evidence: float = 25.0
 
     # --- Doppler ambiguity (`points`) ---
     #: Evidence for each echo that a velocity needs: some echoes of any scene are at rest somewhere. Fast.
     evidence_per_echo: float = 2.0
-    #: Share of an echo's power that an array leaves unexplained: at least, and where no echo is strong.
-    min_misfit: float = 0.05
 
     # --- Coupling of the antennas (`frames`), tuned on simulated boards and two real captures ---
     #: Step of the tones, bins: half a bin describes any delay between two tones. They go one beyond the reach.
     coupling_step: float = 0.5
     #: Ridge of the fit over the power of a tone: tones half a bin apart are nearly dependent.
     coupling_ridge: float = 1e-3
-    #: Power over a typical one from which on something stands out: the coupling over the median of the static range
-    #: profile, for targets near the radar are none; and a burst in a part of a chirp over what others change.
-    stands_out: float = 10.0
 
     # --- Before the frames (`prepare`), tuned on recordings of whole rooms ---
     #: Power over noise of echoes that show how far the array is from a perfect one (20 dB): the noise changes their
@@ -50,18 +43,8 @@ class Tuning:
     incoherent: float = 0.85
 
     # --- Health of frames (`health`), tuned on simulated faults ---
-    #: Share of frames above which interference is named: a single burst is no fault.
-    named_share: float = 0.01
     #: Power over that of the median antenna, dB, below which one is weak.
     weak_antenna_db: float = -6.0
-    #: A value that no sample exceeds is a rail, although it is not the limit of its type, if so many times more samples
-    #: have it than each of so many values next to it, which are all of its sign: maxima of noise are no rails.
-    rail_ratio: int = 20
-    rail_near: int = 16
-    #: A part of a chirp is a burst if its power stands out from the typical one, by so many deviations of the
-    #: logarithms too. The typical one is at this quantile, so that more than half of the chirps may be interfered.
-    burst_deviations: float = 6.0
-    burst_quantile: float = 0.3
     #: Iterations of the repair.
     repair_iterations: int = 12
     #: Parts that a chirp is divided into, and chirps of the same transmitter before and after one that it is compared
@@ -69,29 +52,18 @@ class Tuning:
     chirp_parts: int = 16
     neighbours: tuple[int, ...] = (-2, -1, 1, 2)
 
-    # --- Points (`detect`, `points`, `prepare`, `frames`, `timing`, `guided`), by hand ---
+    # --- Points (`detect`, `boards`, `frames`, `timing`), by hand ---
     #: A Doppler sidelobe may have this many times the power of the window's envelope: a moving target spreads.
     sidelobe_margin: float = 4.0
-    #: Iterations of reweighted least squares for the imbalance of I and Q.
-    imbalance_iterations: int = 20
-    #: Intervals of azimuth and elevation beams, equally spaced in the sine: fine enough to refine the strongest beam by
-    #: a parabola. Ambiguity numbers are compared with every second one.
-    beams: tuple[int, int] = (64, 16)
+    #: Intervals of beams for each column and row of the array, equally spaced in the sine: fine enough to refine the
+    #: strongest beam by a parabola. Ambiguity numbers are compared with every second one, and two targets in a cell are
+    #: as far apart at least.
+    beam_steps: int = 8
     #: Distance within which the coupling seems to be, m: leads, package and radome, and no objects beyond.
     coupling_reach_m: float = 0.15
     #: Duration of a frame over the mean time between frames up to which it can be right. Lost frames make the mean too
     #: long; only jitter makes it too short.
     max_duration: float = 1.05
-
-    # --- Several targets in a cell (`resolve`), by hand ---
-    #: Steps of the search over the sine of the azimuth, per width of a beam.
-    azimuth_steps: int = 10
-    #: Distance below which two directions are one target whose phases the array's model does not fit, and maximum step
-    #: of the refinement of the directions, beam widths.
-    min_distance: float = 0.3
-    #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power: singular matrices.
-    loading: float = 1e-2
-    ridge: float = 1e-3
 
     # --- Velocity (`velocity`, `points`), by hand ---
     #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without, against

@@ -239,7 +239,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
                 continue  # the finding about these samples says why
             # A remark about a file reports damage, however short the recording is.
             few = "/" not in place and any(
-                each.name == _sensor(place) and each.samples < CLOCKS.min_scattered for each in evidence.raw
+                each.name == _sensor(place) and each.samples < CLOCKS.rate_window for each in evidence.raw
             )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:

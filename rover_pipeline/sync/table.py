@@ -15,7 +15,7 @@ STEPS = (
     Step(
         sensor="_sync",
         function="rover_pipeline.sync.steps:matched",
-        version=6,
+        version=7,
         sections=("sync", "rig"),
         uses={"rig": ("name", *get_args(Mounted))},
         options=MatchOptions,
@@ -40,7 +40,7 @@ STEPS = (
         Step(
             sensor=f"_{sensor}_times",
             function="rover_pipeline.sync.steps:corrected_times",
-            version=6,
+            version=7,
             sections=("sync.times",),
             options=TimesSection,
             inputs={"ts": f"{sensor}/ts"},

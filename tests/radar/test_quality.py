@@ -20,16 +20,19 @@ from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.radar import bursts
 from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace
+from tests.radar.motion import frames
 from tests.radar.scenes import Target, chirps, texts, words, write_targets
 
 CHIRP = chirps("AWR1642", frame_length=64)
 TARGETS = [Target(1.2 + 0.5 * n, np.radians(11 * n - 40), velocity_mps=0.3 * n - 1, counts=6 + 2 * n) for n in range(8)]
 
 
-def interfered(chirp: Chirps, share: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def interfered(
+    chirp: Chirps, share: float, seed: int = 0, targets: list[Target] = TARGETS
+) -> tuple[np.ndarray, np.ndarray]:
     """A frame with interference in a share of its chirps, and bool (chirp, tx), which ones."""
     added = bursts(chirp, share, np.random.default_rng(seed))
-    clean = samples_of(words(chirp, TARGETS), False, "qqii")
+    clean = samples_of(words(chirp, targets), False, "qqii")
     return words_of(clean + added, False, "qqii"), np.abs(added).max(axis=(2, 3)) > 0
 
 
@@ -78,6 +81,17 @@ def test_chirps_with_interference_are_found_and_no_others() -> None:
     clean = find_bursts(samples_of(words(CHIRP, TARGETS), False, "qqii"))
     assert interfered_share(clean) == 0
     assert np.isnan(interfered_share(find_bursts(samples_of(frame[:3], False, "qqii"))))
+
+
+def test_interference_beside_a_strong_target_that_moves_is_found() -> None:
+    frame, truth = interfered(CHIRP, 0.2, targets=[Target(3.0, -0.2, velocity_mps=1.0)])
+    marked = np.asarray(find_bursts(samples_of(frame, False, "qqii")).any(axis=-1))
+    assert not marked[~truth].any() and marked[truth].all()
+
+
+def test_echoes_of_many_targets_that_beat_against_one_another_are_no_interference() -> None:
+    _, moving, _ = frames("smooth", np.linspace(0.5, 3.0, 16))
+    assert not any(find_bursts(samples_of(frame, False, "qqii")).any() for frame in moving)
 
 
 @pytest.mark.parametrize("how", ["time", "chirp"])
