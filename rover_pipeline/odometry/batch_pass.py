@@ -77,12 +77,13 @@ class BatchPass:
         """What the sweeps of the main lidar say about where they are; see `SweepInformation.stacked`."""
         reader, maps = self.reader, self._maps(start, stop)
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
-        return SweepInformation.stacked(
+        sweeps = [
             information_of(sweep, trajectory, maps.others(number), reader.options, self.errors, reader.spacing)
             if sweep
             else NO_INFORMATION
             for number, sweep in self._sweeps(start, stop)
-        )
+        ]
+        return SweepInformation.stacked(sweeps)
 
     def _maps(self, start: int, stop: int) -> TwoMaps:
         """The two maps of a segment and its neighbours."""

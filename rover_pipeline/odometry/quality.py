@@ -58,6 +58,8 @@ class Quality(NamedTuple):
     #: expected, or that sweeps show which fit where this is more.
     misfit: np.ndarray
     landmarks: np.ndarray = np.zeros((2, 1))  #: f8 (2, frame), see `SweepInformation.landmarks`.
+    #: f8 (frame,), see `SweepInformation.contradiction`, relative to the same variance as `misfit`.
+    contradiction: np.ndarray = np.zeros(1)
 
     @classmethod
     def of(cls, batch: Batch, sweeps: SweepInformation, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
@@ -83,10 +85,13 @@ class Quality(NamedTuple):
         structure[~np.isfinite(inliers)] = np.nan
         both_sides = information_along(_way(state, ts), passed)
         noise = np.array([fit.noise for fit in fits])
-        misfit = noise / _noise_of_fitting(noise, ts)
+        of_fitting = _noise_of_fitting(noise, ts)
+        misfit, contradiction = noise / of_fitting, sweeps.contradiction / of_fitting
         # A sweep that is misplaced is not shown by those around it.
         landmarks = sweeps.landmarks.T
-        return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit, landmarks)
+        return cls(
+            inliers, residual, information, error, disagreement, structure, both_sides, misfit, landmarks, contradiction
+        )
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
         """The poses that each rule refuses.
@@ -100,6 +105,7 @@ class Quality(NamedTuple):
             Refusal("uncertain", ~(self.error <= options.max_error)),
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
             Refusal("misfit", self.misfit > _MISFIT_LIMIT, parts=True),
+            Refusal("two_worlds", self.contradiction > _MISFIT_LIMIT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),
