@@ -18,7 +18,7 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality
 from rover_pipeline.odometry.registration.sweep_information import Pulls, _contradiction
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion import ClosedPath
+from rover_pipeline.simulate.motion import ClosedPath, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder
 from rover_pipeline.simulate.sensors import lidar
@@ -47,12 +47,12 @@ def pose_of_ship(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return pos, Rotation.from_euler("ZYX", np.stack([yaw, pitch, roll], axis=1), degrees=True).as_matrix()
 
 
-class Aboard:
+class Aboard(Motion):
     """The motion of the lidar, which stands on the deck."""
 
-    def at(self, ts: np.ndarray) -> State:
-        pos, rot = pose_of_ship(ts)
-        still = np.zeros((len(ts), 3))
+    def at(self, time: np.ndarray) -> State:
+        pos, rot = pose_of_ship(time)
+        still = np.zeros((len(time), 3))
         return State(pos + rot @ _PLACE, rot, still, still, still)
 
 
@@ -74,11 +74,12 @@ def record(trace: Path) -> Path:
     """The recording of the lidar, with its `_odom`."""
     rig = build(PRESETS["indoor"].model_copy(update={"lidar": "OS-1-64", "columns": _COLUMNS}), 0)
     rays, world = lidar.rays(rig.beams, _COLUMNS), deck_and_quay(rig.motion.path)
+    aboard = Aboard(**vars(rig.motion))
     spec = ChannelSpec(format="lzmaf", type="u2", shape=(rig.beams.count, _COLUMNS), desc="Of a sweep. [beam, column]")
     specs = {"rng": spec, "rfl": spec.model_copy(update={"type": "u1"}), "nir": spec}
     with SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer:
         for number, stamp in enumerate(times(_FRAMES)):
-            echoes = lidar.sweep(world, Aboard(), rays, 0.1 * (number + 1), 0.1)
+            echoes = lidar.sweep(world, aboard, rays, 0.1 * (number + 1), 0.1)
             scan = lidar.measure(echoes, rays, rig.beams.detection_range, 100.0, np.random.default_rng(number))
             writer.append(ts=stamp, valid=True, rng=scan.rng[None], rfl=scan.rfl[None], nir=scan.nir[None])
     (trace / "lidar" / "lidar.json").write_text(json.dumps(lidar.metadata(rig.beams, _COLUMNS, 10)))

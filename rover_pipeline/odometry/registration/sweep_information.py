@@ -118,6 +118,7 @@ def information_of(
 
 
 def _pulls(points: Points, poses: tuple[np.ndarray, np.ndarray], matches: Matches, weights: PointWeights) -> Pulls:
+    """By how much each place, a cube that is as wide as a vehicle, pulls the pose in the middle of a sweep."""
     world = transform_points(*points, *poses)
     keys = pack_key(*np.floor(world / _VEHICLE).astype("i8").T)
     places, number = np.unique(keys, return_inverse=True)
