@@ -10,6 +10,8 @@ JUMP_S = 600.0
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 #: Tuned: by hand.
 EPOCH_S = (631_152_000.0, 4_102_444_800.0)
+#: Time between samples where a jump comes before each of them, s. Tuned: by hand.
+_PERIOD_S = 1.0
 
 
 def jumps(ts: np.ndarray) -> np.ndarray:
@@ -41,7 +43,7 @@ def without_jumps(ts: np.ndarray, reference: np.ndarray) -> np.ndarray:
         return ts
     begin, end = reference[after - 1], reference[after]
     steady = np.delete(np.diff(reference), after - 1)
-    period = float(np.median(steady)) if len(steady) else JUMP_S
+    period = float(np.median(steady)) if len(steady) else _PERIOD_S
     skipped = np.concatenate([[0.0], np.cumsum(end - begin - period)])
     number = np.searchsorted(end, ts, side="right")
     moved = ts - skipped[number]
