@@ -199,8 +199,9 @@ def close_synced(file: IO[bytes]) -> None:
 
 # Where each thread is in a recording, in memory that outlives its process: a decoder in C can end it at any sample.
 
-#: Bytes for each thread, and number of threads with bytes of their own. Forked processes share the memory. Layout.
-_BYTES, _THREADS = 1024, 64
+#: Bytes for each thread, and number of threads with bytes of their own: two whose numbers differ by a multiple of it
+#: share theirs. Forked processes share the memory. Layout.
+_BYTES, _THREADS = 1024, 1024
 _memory = mmap.mmap(-1, _BYTES * _THREADS)
 
 
