@@ -130,13 +130,15 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
         return np.zeros((chirps, tx, parts), bool)
     edges = np.linspace(0, count, parts + 1).astype(int)[:-1]
     smallest, others, spread = np.full((chirps, tx, parts), np.inf), [], 0.0
+    here, roots = np.arange(chirps), dict[int, np.ndarray]()
     for step in TUNING.neighbours:
+        if abs(step) not in roots:
+            change = samples[abs(step) :] - samples[: -abs(step)]
+            power = (change.real**2 + change.imag**2).sum(axis=2, dtype="f8")
+            roots[abs(step)] = np.cbrt(np.add.reduceat(power, edges, axis=-1))
         # Neighbours beyond the ends of the frame are those on the other side.
-        shift = np.arange(chirps) + step
-        others.append(np.where((shift < 0) | (shift >= chirps), np.arange(chirps) - step, shift))
-        change = samples - samples[others[-1]]
-        power = (change.real**2 + change.imag**2).sum(axis=2, dtype="f8")
-        root = np.cbrt(np.add.reduceat(power, edges, axis=-1))
+        others.append(np.where((here + step < 0) | (here + step >= chirps), here - step, here + step))
+        root = roots[abs(step)][np.minimum(here, others[-1])]
         # Each part and each transmitter has its own echoes, and so its own typical change. A burst takes a part of a
         # chirp only, so that most chirps are undisturbed in each part.
         root /= np.maximum(np.median(root, axis=0), 1e-9)
