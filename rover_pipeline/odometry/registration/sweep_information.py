@@ -65,7 +65,7 @@ class SweepInformation(NamedTuple):
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: np.ndarray = np.zeros(2)
-    #: f8 (), how much places contradict each other for a second around it; see `_contradiction`.
+    #: f8 (), how much places contradict each other in about ten sweeps around it; see `_contradiction`.
     contradiction: np.ndarray = np.zeros(())
 
     @classmethod
@@ -134,8 +134,8 @@ def _contradiction(sweeps: Sequence[Pulls]) -> float:
     """How much larger the variance of a pose is if the errors of each place last, than if the equations are right.
 
     Errors of points may be alike within a place and a sweep: that is allowed for. In the next sweep other points are
-    measured, whose errors are others. If a place pulls to the same side in all sweeps of a second, it moves, or does
-    not lie where the map has it; then the variance is that of the sums over places (cluster-robust; K.-Y. Liang, S. L.
+    measured, whose errors are others. If a place pulls to the same side in all of these sweeps, it moves, or does not
+    lie where the map has it; then the variance is that of the sums over places (cluster-robust; K.-Y. Liang, S. L.
     Zeger, Biometrika 1986), here as a mean of all directions. Where two bodies that move against each other both take
     part in a map, such as a deck and the quay that it passes, this is 1.3 to 2.0. It is 0.6 on real drives, 1.1 with
     four times as many points, and up to 1.4 in parks.
