@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,10 +12,22 @@ from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.other_lidars import OtherLidar
 from rover_pipeline.odometry.registration.batch import normal_equations
-from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit, TwoMaps, evaluate, world_rays
+from rover_pipeline.odometry.registration.cross_validation import (
+    BLOCK,
+    NO_FIT,
+    SweepFit,
+    TwoMaps,
+    evaluate,
+    world_rays,
+)
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
-from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, information_of
+from rover_pipeline.odometry.registration.sweep_information import (
+    NO_INFORMATION,
+    WINDOW,
+    SweepInformation,
+    information_of,
+)
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -77,12 +90,30 @@ class BatchPass:
         """What the sweeps of the main lidar say about where they are; see `SweepInformation.stacked`."""
         reader, maps = self.reader, self._maps(start, stop)
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
-        sweeps = [
-            information_of(sweep, trajectory, maps.others(number), reader.options, self.errors, reader.spacing)
-            if sweep
-            else NO_INFORMATION
-            for number, sweep in self._sweeps(start, stop)
-        ]
+        sweeps, recent, earlier = [], deque[tuple[float, SurfelMap]](), None
+        for number, sweep in self._sweeps(start, stop):
+            if (number - start) % BLOCK == 0:
+                # The map of the block that began most nearly a second before this one.
+                before = reader.times[number] - WINDOW
+                earlier = min(recent, key=lambda each: abs(each[0] - before), default=None)
+                while recent and recent[0] is not earlier:
+                    recent.popleft()
+                recent.append((reader.times[number], SurfelMap(reader.options.voxels)))
+            if sweep:
+                recent[-1][1].insert(world_rays(sweep, trajectory))
+            sweeps.append(
+                information_of(
+                    sweep,
+                    trajectory,
+                    maps.others(number),
+                    reader.options,
+                    self.errors,
+                    reader.spacing,
+                    earlier and earlier[1],
+                )
+                if sweep
+                else NO_INFORMATION
+            )
         return SweepInformation.stacked(sweeps)
 
     def _maps(self, start: int, stop: int) -> TwoMaps:

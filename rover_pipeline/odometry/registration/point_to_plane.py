@@ -318,16 +318,24 @@ def matched_equations(
         lx, ly, lz = planes[plane, LONG], planes[plane, LONG + 1], planes[plane, LONG + 2]
         long = lx * tx + ly * ty + lz * tz
         squared = distance * distance
-        squared = squared - tilt * (tx * tx + ty * ty + tz * tz - long * long) if squared < gate * gate else gate * gate
+        across = tx * tx + ty * ty + tz * tz - long * long
+        squared = squared - tilt * across if squared < gate * gate else gate * gate
         cut_off += squared
         balanced += squared / parts[int(sums[plane, 3]), 0]
-        relative = min(distance * distance / variance, _CUT_OFF)
-        normalised += relative
-        of_noise += relative / variance
-        precision += 1 / (variance * variance)
         nx, ny, nz = planes[plane, 3], planes[plane, 4], planes[plane, 5]
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u, v, w = _into_lidar(rot[c], nx, ny, nz)
+        expected, false = variance, 0.0
+        if beam > 0:
+            # The beams that drew a plane each err across it, by as much as their directions do so far away.
+            by_beams = beam * beam * max(x * x + y * y + z * z - (x * u + y * v + z * w) ** 2, 0.0)
+            extent = planes[plane, EXTENT]
+            false = tilt + by_beams / ((1 + planes[plane, ELEVATIONS] / spacing) * extent * extent)
+            expected += false * across
+        relative = min(distance * distance / expected, _CUT_OFF)
+        normalised += relative
+        of_noise += relative / expected
+        precision += 1 / (expected * expected)
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         weight = _weight_of(matches, i, scale, stride, common)
         _add_row(weight, j, matrix, c)
@@ -338,14 +346,9 @@ def matched_equations(
         for a in range(6):
             right[c, a] -= weight * error[a]
         if beam > 0:
-            # The beams that drew a plane each err across it, by as much as their directions do so far away.
-            across = beam * beam * max(x * x + y * y + z * z - (x * u + y * v + z * w) ** 2, 0.0)
-            extent = planes[plane, EXTENT]
-            by_beams = across / ((1 + planes[plane, ELEVATIONS] / spacing) * extent * extent)
-            false = -weight * (tilt + by_beams)
             for k in range(3):
-                _add_row(false, _along(rot[c], x, y, z, k), matrix, c)
-            _add_row(-false, j, matrix, c)
+                _add_row(-weight * false, _along(rot[c], x, y, z, k), matrix, c)
+            _add_row(weight * false, j, matrix, c)
         if unknowns > 0:
             # A plane whose beams are raised tilts as well: it is compared where its mean point is.
             mx, my, mz = _into_lidar(rot[c], values[i, 4], values[i, 5], values[i, 6])

@@ -14,12 +14,13 @@ from rover_pipeline.numerics.linear import eigh, matmul, solve
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.cross_validation import BLOCK, PRIOR, per_distance
+from rover_pipeline.odometry.registration.cross_validation import PRIOR, per_distance
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights
 from rover_pipeline.odometry.registration.point_to_plane import (
     Matches,
     match_points,
     matched_equations,
+    pose_equations,
     single_bodies,
 )
 from rover_pipeline.odometry.registration.transforms import transform_points
@@ -28,10 +29,9 @@ from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
-#: And width of a place, m, whose errors are alike: with 4 m, two bodies that move against each other differ most from
-#: bushes, which seem to move by themselves. What one vehicle shows of itself is up to one and a half of them wide: a
-#: lorry is 2.6 m wide, and parts of its side are seen beside it. Tuned: walls and a person, a deck, parks, a lorry.
-_WIDE, _PLACE = 0.22, 4.0
+#: And width of what one vehicle shows of itself, m: a lorry is 2.6 m wide, and parts of its side are seen beside it.
+#: Tuned: walls and a person, a lorry.
+_WIDE, _VEHICLE = 0.22, 6.0
 #: Height that hardly any person reaches, m. Physics: adults.
 _PERSON = 2.0
 #: Standard deviation of the direction of a single beam, rad. Noise: data sheets of rotating lidars, 0.05 degrees.
@@ -39,16 +39,10 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
+#: Time over which sweeps are averaged, and after which a sweep is compared with earlier ones, s. Tuned: by hand.
+WINDOW = 1.0
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
-
-
-class Pulls(NamedTuple):
-    """By how much each place of the world pulls the pose of a sweep, about its middle, all in the world."""
-
-    places: np.ndarray = np.zeros(0, "i8")  #: (K,), keys of the places.
-    pulls: np.ndarray = np.zeros((0, 6))  #: f8 (K, 6), right sides of their normal equations, 1/m and 1/rad.
-    information: np.ndarray = np.zeros((6, 6))  #: f8 (6, 6), of the whole sweep.
 
 
 class SweepInformation(NamedTuple):
@@ -65,19 +59,17 @@ class SweepInformation(NamedTuple):
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: np.ndarray = np.zeros(2)
-    #: f8 (), how much places contradict each other in about ten sweeps around it; see `_contradiction`.
-    contradiction: np.ndarray = np.zeros(())
+    #: f8 (), mean square distance of its points from planes that sweeps about a second before have drawn, relative to
+    #: the variance that is expected; NaN where there are none.
+    slip: np.ndarray = np.full((), np.nan)
 
     @classmethod
-    def stacked(cls, sweeps: Sequence[tuple[SweepInformation, Pulls]]) -> SweepInformation:
+    def stacked(cls, sweeps: Sequence[SweepInformation]) -> SweepInformation:
         """The information of several sweeps in one: each array has the sweeps as its first axis."""
-        stacked = cls(*map(np.array, zip(*(information for information, _ in sweeps), strict=True)))
-        for some in np.array_split(np.arange(len(sweeps)), max(1, round(len(sweeps) / (2 * BLOCK)))):
-            stacked.contradiction[some] = _contradiction([sweeps[number][1] for number in some])
-        return stacked
+        return cls(*map(np.array, zip(*sweeps, strict=True)))
 
 
-NO_INFORMATION = SweepInformation(), Pulls()
+NO_INFORMATION = SweepInformation()
 
 
 def information_of(
@@ -87,12 +79,14 @@ def information_of(
     options: OdometrySection,
     errors: PointErrors = NO_ERRORS,
     spacing: float = SPACING,
-) -> tuple[SweepInformation, Pulls]:
-    """What a sweep says about where it is, on a map that it is not in, and by how much each place of it pulls.
+    earlier: SurfelMap | None = None,
+) -> SweepInformation:
+    """What a sweep says about where it is, on a map that it is not in.
 
     Args:
         errors: of the points, as far as they are known.
         spacing: of neighbouring beams, rad.
+        earlier: a map of sweeps about a second before, if there are any.
     """
     points, poses = sweep.evaluated, trajectory.poses(trajectory.locate(sweep.times))
     if not len(points.points):
@@ -109,42 +103,24 @@ def information_of(
     large = share * _if_bodies_move(sweep, poses, velocity, others.large, planes)
     values, vectors = eigh(large[1, :3, :3])
     unknown = vectors.T[values < options.max_error**-2]
-    information = SweepInformation(
+    return SweepInformation(
         motion=_unmodelled_motion(matrix, right, poses[1]),
         information=np.stack([matrix.sum(0), left.sum(0)]),
         large=large,
         landmarks=np.array(_landmarks(points, poses, velocity, unknown, others, weights)),
+        slip=np.array(_slip(points, poses, earlier, tilted) if earlier else np.nan),
     )
-    return information, _pulls(points, poses, matches, weights)
 
 
-def _pulls(points: Points, poses: tuple[np.ndarray, np.ndarray], matches: Matches, weights: PointWeights) -> Pulls:
-    """By how much each place, a cube that is as wide as a vehicle, pulls the pose in the middle of a sweep."""
-    world = transform_points(*points, *poses)
-    keys = pack_key(*np.floor(world / _PLACE).astype("i8").T)
-    places, number = np.unique(keys, return_inverse=True)
-    around = np.ascontiguousarray(world - poses[0][len(poses[0]) // 2], "f4")
-    frames = np.tile(np.eye(3), (len(places), 1, 1))
-    # The equations of a place are those of a column whose frame is the world's.
-    matrix, right, *_ = matched_equations(around, number.astype("i4"), frames, matches, weights)
-    return Pulls(places, right, matrix.sum(0))
+def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, weights: PointWeights) -> float:
+    """Mean square distance of points from planes that sweeps a second before have drawn, relative to what is expected.
 
-
-def _contradiction(sweeps: Sequence[Pulls]) -> float:
-    """How much larger the variance of a pose is if the errors of each place last, than if the equations are right.
-
-    Errors of points may be alike within a place and a sweep: that is allowed for. In the next sweep other points are
-    measured, whose errors are others. If a place pulls to the same side in all of these sweeps, it moves, or does not
-    lie where the map has it; then the variance is that of the sums over places (cluster-robust; K.-Y. Liang, S. L.
-    Zeger, Biometrika 1986), here as a mean of all directions. Where two bodies that move against each other both take
-    part in a map, such as a deck and the quay that it passes, this is 1.3 to 2.0. It is 0.6 on real drives, 1.1 with
-    four times as many points, and up to 1.4 in parks.
+    Where a trajectory is a mixture of the motions of two bodies, such as a deck and the quay that it passes, what both
+    show slips. A map of all sweeps is smeared along this way, so that its planes become thicker and each sweep lies in
+    the middle of them. Planes of half a second are not.
     """
-    places, number = np.unique(np.concatenate([each.places for each in sweeps]), return_inverse=True)
-    sums = np.zeros((len(places), 6))
-    np.add.at(sums, number, np.concatenate([each.pulls for each in sweeps]))
-    information = np.sum([each.information for each in sweeps], axis=0) + PRIOR
-    return float(np.trace(solve(information, matmul(sums.T, sums)))) / 6
+    statistics = pose_equations(*points, *poses, earlier.tables, weights)[2]
+    return statistics.normalised / statistics.inliers if statistics.inliers else np.nan
 
 
 def _if_bodies_move(
@@ -233,7 +209,7 @@ def _landmarks(
     sides = [left > LARGE / 2, left < -LARGE / 2]
     # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
     shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
-    grids = [np.unique(_squares(world[example] / (3 * _PLACE) + shift), return_inverse=True)[1] for shift in shifts]
+    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
     here, found = on_planes(np.zeros(3)), []
     for move in LARGE / 2 * directions:
         lost = (here - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
