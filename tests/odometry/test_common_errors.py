@@ -148,7 +148,7 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
         surfels.insert(transform_rays(points, np.zeros(len(points), "i4"), ORIGIN, TURN))
     points = corridor()
     sweep = Sweep(points, np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    found, _ = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
     assert found.large[0, 1, 1] > 0.005**-2
@@ -171,7 +171,7 @@ def test_wrong_directions_of_planes_hold_no_rig_over_a_field(fenced: bool) -> No
     for _ in range(3):
         surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    found, _ = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     cov = without_tilt(1e-6 * np.eye(6)[None], found.information[None], [fit], np.eye(3)[None], np.zeros(1))[0]
     deviations = np.sqrt(np.diagonal(cov))
@@ -201,7 +201,7 @@ def test_ripples_that_beams_draw_which_point_elsewhere_are_no_structure_of_a_cor
     for _ in range(3):
         surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    found, _ = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    found = information_of(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     enough = OdometryOptions().max_error ** -2
     assert found.large[0, 1, 1] > 100 * enough
     assert found.large[0, 0, 0] > 100 * enough if closed else found.large[0, 0, 0] < enough
@@ -233,7 +233,7 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
     sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
     trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
     trajectory.pos[:, 0] = trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1)
-    found, _ = information_of(sweep, trajectory, surfels, OdometryOptions())
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
     assert smallest_eigenvalue(found.large[0]) < OdometryOptions().max_error ** -2
     vehicle, side = found.landmarks
     assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
@@ -261,7 +261,7 @@ def test_what_is_on_one_side_alone_does_not_show_a_motion_if_it_may_move(sides: 
     sweep = Sweep(points := street(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
     trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
     trajectory.pos[:] = np.outer(trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1), 3 * rot[0, :, 0])
-    found, _ = information_of(sweep, trajectory, surfels, OdometryOptions())
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
     structure, both_sides = information_along(np.tile(rot[0, :, 0], (2, 1)), found.large)
     assert structure > 1e6
     assert both_sides > 1e6 if len(sides) == 2 else both_sides < 10
