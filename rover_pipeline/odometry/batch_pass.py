@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,12 +21,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
 )
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
-from rover_pipeline.odometry.registration.sweep_information import (
-    NO_INFORMATION,
-    WINDOW,
-    SweepInformation,
-    information_of,
-)
+from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, information_of
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -90,29 +84,22 @@ class BatchPass:
         """What the sweeps of the main lidar say about where they are; see `SweepInformation.stacked`."""
         reader, maps = self.reader, self._maps(start, stop)
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
-        sweeps, recent, earlier = [], deque[tuple[float, SurfelMap]](), None
+        sweeps, recent = [], SurfelMap(reader.options.voxels)
         for number, sweep in self._sweeps(start, stop):
-            if (number - start) % BLOCK == 0:
-                # The map of the block that began most nearly a second before this one.
-                before = reader.times[number] - WINDOW
-                earlier = min(recent, key=lambda each: abs(each[0] - before), default=None)
-                while recent and recent[0] is not earlier:
-                    recent.popleft()
-                recent.append((reader.times[number], SurfelMap(reader.options.voxels)))
-            if sweep:
-                recent[-1][1].insert(world_rays(sweep, trajectory))
+            # The first half of ten sweeps is compared with the first half of the ten before.
+            among = (number - start) % (2 * BLOCK)
+            if among == 0:
+                earlier, recent = recent, SurfelMap(reader.options.voxels)
+            elif among == BLOCK:
+                earlier = None
+            if not sweep:
+                sweeps.append(NO_INFORMATION)
+                continue
+            if earlier:
+                recent.insert(world_rays(sweep, trajectory))
+            others = maps.others(number)
             sweeps.append(
-                information_of(
-                    sweep,
-                    trajectory,
-                    maps.others(number),
-                    reader.options,
-                    self.errors,
-                    reader.spacing,
-                    earlier and earlier[1],
-                )
-                if sweep
-                else NO_INFORMATION
+                information_of(sweep, trajectory, others, reader.options, self.errors, reader.spacing, earlier)
             )
         return SweepInformation.stacked(sweeps)
 

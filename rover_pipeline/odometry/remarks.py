@@ -16,8 +16,8 @@ _DOUBTS = {
     "direction open, or moves along",
     "companions": "floors and walls leave a direction open at {} sweeps, and only small bodies show the motion along "
     "it, which may move themselves; declare in `rig.own` what belongs to the rig",
-    "two_worlds": "surfaces are not where they were a second before, at {} sweeps, as those of a deck and of the quay "
-    "that it passes; the trajectory may be a mixture of the motions of both; declare in `rig.own` what belongs to the rig",
+    "two_worlds": "surfaces move against each other at {} sweeps, as a deck and the quay that it passes do; the "
+    "trajectory may be a mixture of both motions; declare in `rig.own` what belongs to the rig",
     "one_side": "all that shows the motion is on one side of it at {} sweeps, which may be a train that passes a rig "
     "that stands; a radar would show it",
     "traffic": "the rig seems to glide without a turn, as {} sweeps say, which nothing that carries a rig does; what "

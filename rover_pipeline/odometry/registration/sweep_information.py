@@ -14,7 +14,7 @@ from rover_pipeline.numerics.linear import eigh, matmul, solve
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.cross_validation import PRIOR, per_distance
+from rover_pipeline.odometry.registration.cross_validation import BLOCK, PRIOR, per_distance
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights
 from rover_pipeline.odometry.registration.point_to_plane import (
     Matches,
@@ -39,8 +39,6 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
-#: Time over which sweeps are averaged, and after which a sweep is compared with earlier ones, s. Tuned: by hand.
-WINDOW = 1.0
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
@@ -59,14 +57,22 @@ class SweepInformation(NamedTuple):
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: np.ndarray = np.zeros(2)
-    #: f8 (), mean square distance of its points from planes that sweeps about a second before have drawn, relative to
-    #: the variance that is expected; NaN where there are none.
+    #: f8 (), mean square distance of its points from planes that earlier sweeps have drawn, relative to the variance
+    #: that is expected; NaN where it is not compared.
     slip: np.ndarray = np.full((), np.nan)
 
     @classmethod
     def stacked(cls, sweeps: Sequence[SweepInformation]) -> SweepInformation:
-        """The information of several sweeps in one: each array has the sweeps as its first axis."""
-        return cls(*map(np.array, zip(*sweeps, strict=True)))
+        """The information of several sweeps in one: each array has the sweeps as its first axis.
+
+        Ten sweeps have the mean of their `slip`, or that of the next ten, which are compared with them: the larger one.
+        """
+        stacked = cls(*map(np.array, zip(*sweeps, strict=True)))
+        tens = [stacked.slip[ten : ten + 2 * BLOCK] for ten in range(0, len(sweeps), 2 * BLOCK)]
+        means = [float(slip[known].mean()) if (known := np.isfinite(slip)).any() else 0.0 for slip in tens]
+        for slip, mean, following in zip(tens, means, [*means[1:], 0.0], strict=True):
+            slip[:] = max(mean, following)
+        return stacked
 
 
 NO_INFORMATION = SweepInformation()
@@ -86,7 +92,7 @@ def information_of(
     Args:
         errors: of the points, as far as they are known.
         spacing: of neighbouring beams, rad.
-        earlier: a map of sweeps about a second before, if there are any.
+        earlier: a map of sweeps about a second before; None = the sweep is not compared with them.
     """
     points, poses = sweep.evaluated, trajectory.poses(trajectory.locate(sweep.times))
     if not len(points.points):
