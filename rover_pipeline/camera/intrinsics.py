@@ -81,8 +81,8 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
     sizes = 2 * cx / width, 2 * cy / height
     if not content.keys() & {"w", "width"} and (min(sizes) > np.sqrt(2) or max(sizes) < np.sqrt(0.5)):
         raise ValueError(
-            f"camera.json seems to be of pictures {np.mean(sizes):.2g} times as large as {width}x{height}: its cx and cy "
-            "are the middle of such; scale fx, fy, cx and cy, or add the size w and h if they are right"
+            f"camera.json seems to be of pictures {np.mean(sizes):.2g} times as large as {width}x{height}: its cx and "
+            "cy are the middle of such; scale fx, fy, cx and cy, or add the size w and h if they are right"
         )
     named = _named(content, model)
     is_bent = any(k) or any(p)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from scipy.constants import speed_of_light
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_collection, parse_json
@@ -65,6 +68,28 @@ def doppler_bin(sidecar: str) -> float | None:
     if _read(int, sidecar, "max_points") is None:
         return None
     return max(_read(float, sidecar, "doppler_resolution") or 0.0, 0.0)
+
+
+def doppler_bin_of_chirps(config: str | None, sidecar: str | None) -> float | None:
+    """Size of a Doppler bin by the times and the frequency of the chirps, m/s; None if they are not all given.
+
+    Args:
+        config: `config.yaml`; sidecar: `radar.json`, which says how many transmitters take turns.
+    """
+    chirps, shape = chirp_settings(config), frame_shape(sidecar, None)
+    try:
+        ghz, mhz_us, samples, ksps = (
+            float(chirps[k]) for k in ("frequency", "freq_slope", "adc_samples", "sample_rate")
+        )
+        begin, idle, ramp, count = (
+            float(chirps[k]) for k in ("adc_start_time", "idle_time", "ramp_end_time", "frame_length")
+        )
+        # The phase of a range bin from chirp to chirp is that of the middle of the samples.
+        wavelength = speed_of_light / (ghz * 1e9 + mhz_us * 1e6 * (begin + 1e3 * samples / ksps / 2))
+        found = wavelength / (2 * count * shape[1] * (idle + ramp) * 1e-6) if shape else math.nan
+    except (LookupError, ValueError, TypeError, ArithmeticError):
+        return None
+    return found if 0 < found < math.inf else None
 
 
 def max_doppler(sidecar: str | None) -> float | None:
