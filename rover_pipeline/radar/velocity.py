@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
-from rover_pipeline.radar.axes import doppler_bin, doppler_bin_of_chirps, max_doppler
+from rover_pipeline.radar.axes import bins_of_chirps, doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
     OUTLIER,
     Echoes,
@@ -71,8 +71,8 @@ def velocity(
     mps = doppler_bin(sidecar)
     if mps is None:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    limit, by_chirps = max_doppler(sidecar) or np.inf, doppler_bin_of_chirps(config, sidecar)
-    apart = math.expm1(abs(math.log(by_chirps / mps))) if mps and by_chirps else 0.0
+    limit, by_chirps = max_doppler(sidecar) or np.inf, bins_of_chirps(config, sidecar)
+    apart = math.expm1(abs(math.log(by_chirps[1] / mps))) if mps and by_chirps else 0.0
     estimates = []
     for positions, speeds, n, sure, errors in zip(xyz, doppler, count, certain, deviation, strict=True):
         known = np.flatnonzero(sure[:n])
