@@ -30,8 +30,10 @@ def damaged(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSectio
         impossible = (np.abs(acc) > MAX_FORCE).any(axis=1) | (np.abs(avel) > MAX_RATE).any(axis=1)
     at_rest = acc.any(axis=1) & ~avel.any(axis=1)
     held: np.ndarray = frozen(np.concatenate([acc, avel], axis=1), period) & ~at_rest
+    # A simulator without noise has rates of 0 where it goes straight. It repeats its forces too.
+    noisy = not frozen(acc, period).any()
     for axis in (*acc.T, *avel.T):
-        held |= _stuck(axis, acc, avel, options) & frozen(axis[:, None], period)
+        held |= _stuck(axis, acc, avel, options) & frozen(axis[:, None], period) & (noisy | (axis != 0))
     return impossible | held
 
 
@@ -41,7 +43,7 @@ def _stuck(values: np.ndarray, acc: np.ndarray, avel: np.ndarray, options: ImuSe
     An axis repeats a value for as long as its noise, the step of its converter and the motion let it. So the tail of
     the durations is exponential, with the mean excess of the largest tenth. A value that lasts significantly longer was
     not measured anew: the device, or the stream that its driver takes it from, has stopped. At rest it may have been.
-    Values of exactly 0 are those of a simulator without noise, as above, and extreme ones those of `at_limit`.
+    Extreme values are those of `at_limit`.
 
     Args:
         values: (N,), of one axis of acc or avel, (N, 3), m/s2 and rad/s.
@@ -50,7 +52,7 @@ def _stuck(values: np.ndarray, acc: np.ndarray, avel: np.ndarray, options: ImuSe
     lengths = np.diff(np.append(starts, len(values)))
     tail = np.sort(lengths)[-max(3, len(lengths) // 10) :]
     expected = len(tail) * np.exp((tail[0] - lengths) / max(float((tail - tail[0]).mean()), 1.0))
-    usual = (values != 0) & (values > np.nanmin(values)) & (values < np.nanmax(values))
+    usual = (values > np.nanmin(values)) & (values < np.nanmax(values))
     found = np.zeros(len(values), bool)
     for n in np.flatnonzero((expected < FALSE_ALARM) & usual[starts]).tolist():
         run = slice(starts[n], starts[n] + lengths[n])

@@ -292,16 +292,25 @@ def test_a_simulator_without_noise_that_is_at_rest_is_not_frozen() -> None:
         assert damaged(*frozen, 0.01, ImuOptions())[1:].all()
 
 
-@pytest.mark.parametrize("sensors", ["gyroscope", "accelerometer", "axis"])
+@pytest.mark.parametrize("sensors", ["gyroscope", "accelerometer", "axis", "zeros"])
 def test_a_sensor_or_an_axis_that_stops_alone_is_not_valid_while_the_rig_moves(sensors: str, tmp_path: Path) -> None:
     data = ride("outdoor", 20.0)
     stopped = np.zeros(len(data.ts), bool)
     stopped[1201:1400] = True
     values, first = data.acc if sensors == "accelerometer" else data.avel, 2 if sensors == "axis" else 0
+    if sensors == "zeros":
+        values[1200] = 0.0
     values[stopped, first:] = values[1200, first:]
     sensor, provenance = run_filtered(record(tmp_path / "trace", data))
     assert (sensor.valid(len(data.ts)) == 0).tolist() == stopped.tolist()
     assert any(each.startswith("imu: 199 samples") for each in provenance["notes"])
+
+
+def test_a_simulator_without_noise_that_speeds_up_without_a_turn_is_not_frozen() -> None:
+    times = np.arange(2000) / 100
+    acc = np.stack([np.sin(times) * (times > 2), 0 * times, 0 * times + 9.8], axis=1)
+    avel = np.stack([0 * times, 0 * times, np.cos(3 * times) * (times % 9 > 7)], axis=1)
+    assert not damaged(acc, avel, 0.01, ImuOptions()).any()
 
 
 @pytest.mark.parametrize("preset", ["smooth", "indoor", "bike"])
