@@ -53,7 +53,7 @@ def of_preset(preset: str, speed: float | None) -> tuple[np.ndarray, np.ndarray]
     described = texts(chirp)
     made = points(iq, np.ones(len(iq), "u1"), options=PointsOptions(), **described)
     arrays = {name: made[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
-    found = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"])
+    found = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"], config=described["config"])
     return found["valid"] == 1, np.linalg.norm((found["vel"] - truth)[:, :2], axis=1)
 
 

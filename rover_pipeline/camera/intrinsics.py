@@ -57,7 +57,8 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
         model: the option `camera.lens`; None = as the file says.
 
     Raises:
-        ValueError: the text is something else, contradicts itself or `model`, or is for pictures of another size.
+        ValueError: the text is something else, contradicts itself or `model`, or is for pictures of another size: it
+            says so, or does not say which and has the middle of such pictures.
     """
     try:
         content = parse_json(text, "camera.json")
@@ -75,6 +76,14 @@ def read_intrinsics(text: str, width: int, height: int, model: LensModel | None 
     if len(k) > 4 or len(p) not in (0, 2) or not are_finite or min(fx, fy) <= 0:
         problem = "must give finite numbers: fx and fy above zero, at most four in k, two in p"
         raise ValueError(f"camera.json {problem}; it gives {short(numbers, 200)}")
+    # A camera looks through the middle of its pictures, so numbers of a calibration with pictures of another size are
+    # known by a middle that is nearer, as a ratio, to that of half or of twice the size.
+    sizes = 2 * cx / width, 2 * cy / height
+    if not content.keys() & {"w", "width"} and (min(sizes) > np.sqrt(2) or max(sizes) < np.sqrt(0.5)):
+        raise ValueError(
+            f"camera.json seems to be of pictures {np.mean(sizes):.2g} times as large as {width}x{height}: its cx and "
+            "cy are the middle of such; scale fx, fy, cx and cy, or add the size w and h if they are right"
+        )
     named = _named(content, model)
     is_bent = any(k) or any(p)
     if model and named and model != ("brown" if named == "pinhole" else named):

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
-from scipy.constants import speed_of_light
 
 from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
@@ -27,6 +26,7 @@ from rover_pipeline.importers.mmwave_studio import Studio, of_json, of_log, of_s
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
+from rover_pipeline.radar.axes import bins_of
 from rover_pipeline.radar.boards import BOARDS
 from rover_pipeline.radar.damage import has_zeros
 
@@ -72,27 +72,6 @@ class Capture(Options):
         ):
             raise ValueError(f"must be 1 to {MAX_ANTENNAS} different numbers of antennas, from 1")
         return numbers
-
-    @property
-    def range_resolution(self) -> float:
-        """Size of a range bin, m: c / 2B with the bandwidth B of the sampled part of a chirp."""
-        bandwidth_hz = self.freq_slope * 1e12 * self.adc_samples / (self.sample_rate * 1e3)
-        return speed_of_light / (2 * bandwidth_hz)
-
-    @property
-    def wavelength(self) -> float:
-        """Metres, in the middle of the samples of a chirp.
-
-        The phase of a range bin from chirp to chirp is that of the middle sample. The wavelength at the start of the
-        ramp, which is longer, makes velocities too large by the half of the bandwidth.
-        """
-        middle_us = self.adc_start_time + 1e3 * self.adc_samples / self.sample_rate / 2
-        return speed_of_light / (self.frequency * 1e9 + self.freq_slope * 1e6 * middle_us)
-
-    def doppler_resolution(self, tx: int) -> float:
-        """Size of a Doppler bin, m/s: wavelength / (2 * duration of a frame's chirps)."""
-        chirp_s = (self.idle_time + self.ramp_end_time) * 1e-6
-        return self.wavelength / (2 * self.frame_length * tx * chirp_s)
 
 
 class Setup(NamedTuple):
@@ -290,10 +269,11 @@ def import_dca1000(
                     valid=(~has_zeros(iq)).astype("u1"),
                     iq=iq,
                 )
+            metres, mps = bins_of(capture.model_dump(), setup.tx)
             sidecar = {
                 "shape": [*shape[:3], capture.adc_samples],
-                "range_resolution": capture.range_resolution,
-                "doppler_resolution": capture.doppler_resolution(setup.tx),
+                "range_resolution": metres,
+                "doppler_resolution": mps,
             }
             replace_file(trace / "radar" / "radar.json", json.dumps(sidecar, indent=4) + "\n")
         radar = {"type": "radar", "args": {"radar": capture.model_dump(mode="json", exclude_none=True)}}

@@ -7,9 +7,10 @@ from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.imu.blocks import frozen
+from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.numerics.blocks import blocks
-from rover_pipeline.numerics.robust import is_limit
+from rover_pipeline.numerics.robust import FALSE_ALARM, is_limit
 
 #: Largest angular rate, rad/s, and specific force, m/s2, that can be true. Larger ones are damage: no IMU of a rig
 #: measures them. And largest change of velocity in `STEADY_S`, m/s: of a car that reaches 100 km/h, or turns about at
@@ -17,19 +18,47 @@ from rover_pipeline.numerics.robust import is_limit
 MAX_RATE, MAX_FORCE, _MAX_CHANGE = np.radians(4000.0), 40 * GRAVITY, 30.0
 
 
-def damaged(acc: np.ndarray, avel: np.ndarray, period: float) -> np.ndarray:
+def damaged(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> np.ndarray:
     """Samples that nothing can have measured, or that a frozen sensor repeats, bool (N,).
 
     A simulator without noise repeats its samples at rest, where it does not turn at all: these are right.
 
     Args:
-        acc, avel: (N, 3), m/s2 and rad/s; period: of the samples, s.
+        acc, avel: (N, 3), m/s2 and rad/s; period: of the samples, s; options: say what rest is.
     """
     with np.errstate(invalid="ignore"):
         impossible = (np.abs(acc) > MAX_FORCE).any(axis=1) | (np.abs(avel) > MAX_RATE).any(axis=1)
     at_rest = acc.any(axis=1) & ~avel.any(axis=1)
     held: np.ndarray = frozen(np.concatenate([acc, avel], axis=1), period) & ~at_rest
+    # A simulator without noise has rates of 0 where it goes straight. It repeats its forces too.
+    noisy = not frozen(acc, period).any()
+    for axis in (*acc.T, *avel.T):
+        held |= _stuck(axis, acc, avel, options) & frozen(axis[:, None], period) & (noisy | (axis != 0))
     return impossible | held
+
+
+def _stuck(values: np.ndarray, acc: np.ndarray, avel: np.ndarray, options: ImuSection) -> np.ndarray:
+    """Samples at which one axis stays at a value while the rig moves, bool (N,).
+
+    An axis repeats a value for as long as its noise, the step of its converter and the motion let it. So the tail of
+    the durations is exponential, with the mean excess of the largest tenth. A value that lasts significantly longer was
+    not measured anew: the device, or the stream that its driver takes it from, has stopped. At rest it may have been.
+    Extreme values are those of `at_limit`.
+
+    Args:
+        values: (N,), of one axis of acc or avel, (N, 3), m/s2 and rad/s.
+    """
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    lengths = np.diff(np.append(starts, len(values)))
+    tail = np.sort(lengths)[-max(3, len(lengths) // 10) :]
+    expected = len(tail) * np.exp((tail[0] - lengths) / max(float((tail - tail[0]).mean()), 1.0))
+    usual = (values > np.nanmin(values)) & (values < np.nanmax(values))
+    found = np.zeros(len(values), bool)
+    for n in np.flatnonzero((expected < FALSE_ALARM) & usual[starts]).tolist():
+        run = slice(starts[n], starts[n] + lengths[n])
+        turning = np.linalg.norm(np.std(avel[run], axis=0), axis=0)
+        found[run] = turning > options.still_gyro or np.std(np.linalg.norm(acc[run], axis=1)) > options.still_acc
+    return found
 
 
 def at_limit(values: np.ndarray) -> np.ndarray:

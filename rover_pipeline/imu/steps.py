@@ -51,7 +51,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
             "imu: gravity turns the other way about than avel says: two axes are exchanged, or one has the wrong sign: "
             "no sample is valid"
         )
-    if (bad := trusted & damaged(acc, avel, period)).any():
+    if (bad := trusted & damaged(acc, avel, period, options)).any():
         trusted &= ~bad
         known &= ~bad
         warnings.append(

@@ -9,7 +9,7 @@ STEPS = (
     Step(
         sensor="_imu_filtered",
         function="rover_pipeline.imu.steps:filtered",
-        version=13,
+        version=14,
         sections=("imu", "sync.times"),
         options=ImuOptions,
         inputs={"acc": "imu/acc", "avel": "imu/avel"},

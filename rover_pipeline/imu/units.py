@@ -48,8 +48,9 @@ def units_of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Units:
         good = (np.abs(acc) <= MAX_FORCE).all(axis=1) & (np.abs(avel) <= np.degrees(MAX_RATE)).all(axis=1)
     force, rates = _windows(times[good], acc[good].astype("f8"), avel[good].astype("f8"))
     if not len(force):
-        known = np.isfinite(acc).all(axis=1)
-        return Units(*_acc_unit(np.linalg.norm(acc[known].astype("f8"), axis=1)), "rad/s", False)
+        # Single samples are gravity and the jolts of a walk: half of them are larger.
+        size = np.nanquantile(np.linalg.norm(acc[good].astype("f8"), axis=1), [0.5]) if good.any() else np.zeros(1)
+        return Units(*_acc_unit(size), "rad/s", False)
     usual = np.median(rates, axis=(0, 1))
     # The usual rate is a bias, or else a steady turn. Axes of the other hand turn the other way about.
     turned = {

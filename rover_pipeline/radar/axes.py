@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from scipy.constants import speed_of_light
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_collection, parse_json
@@ -65,6 +68,33 @@ def doppler_bin(sidecar: str) -> float | None:
     if _read(int, sidecar, "max_points") is None:
         return None
     return max(_read(float, sidecar, "doppler_resolution") or 0.0, 0.0)
+
+
+def bins_of(chirps: Mapping[str, Any], tx: int) -> tuple[float, float]:
+    """As `resolutions`, by the frequency and the times of the chirps, which `tx` transmitters send in turn.
+
+    The phase of a range bin from chirp to chirp is that of the middle sample. The wavelength at the start of the ramp,
+    which is longer, makes velocities too large by the half of the bandwidth.
+
+    Raises:
+        LookupError, ValueError, TypeError, ArithmeticError: a number is missing, or is none.
+    """
+    names = "frequency", "freq_slope", "adc_start_time", "adc_samples", "sample_rate", "idle_time", "ramp_end_time"
+    ghz, mhz_us, begin_us, samples, ksps, idle_us, ramp_us = (float(chirps[name]) for name in names)
+    bandwidth_hz, middle_us = mhz_us * 1e12 * samples / (ksps * 1e3), begin_us + 1e3 * samples / ksps / 2
+    wavelength = speed_of_light / (ghz * 1e9 + mhz_us * 1e6 * middle_us)
+    frame_s = float(chirps["frame_length"]) * tx * ((idle_us + ramp_us) * 1e-6)
+    return speed_of_light / (2 * bandwidth_hz), wavelength / (2 * frame_s)
+
+
+def bins_of_chirps(config: str | None, sidecar: str | None) -> tuple[float, float] | None:
+    """As `resolutions`, by the chirps in `config.yaml`; None if it does not say. `radar.json` has the transmitters."""
+    shape = frame_shape(sidecar, None)
+    try:
+        bins = bins_of(chirp_settings(config), shape[1] if shape else 0)
+    except (LookupError, ValueError, TypeError, ArithmeticError):
+        return None
+    return bins if all(0 < size < math.inf for size in bins) else None
 
 
 def max_doppler(sidecar: str | None) -> float | None:

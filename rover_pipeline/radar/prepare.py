@@ -17,7 +17,7 @@ import numpy as np
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.angles import centred_sines
-from rover_pipeline.radar.axes import AXES, is_real, resolutions
+from rover_pipeline.radar.axes import AXES, bins_of_chirps, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.detect import cell_pairs, imbalance
 from rover_pipeline.radar.ego_motion import MIN_ECHOES
@@ -114,6 +114,12 @@ def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, **given: Unpack
         warnings.append(
             f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
             f"and {shape[2]} RX too. Set radar.board if it is another"
+        )
+    stated, by_chirps = resolutions(given.get("sidecar")), bins_of_chirps(given.get("config"), given.get("sidecar"))
+    if stated and by_chirps and not np.allclose(stated, by_chirps, rtol=TUNING.scale_error):
+        warnings.append(
+            "radar.json says that bins are {:.4g} m and {:.4g} m/s, the chirps in config.yaml say {:.4g} m and {:.4g} "
+            "m/s: distances or speeds are wrong if it is radar.json that is".format(*stated, *by_chirps)
         )
     measured: dict[str, object] = {}
     real = is_real(shape[-1], given.get("sidecar"))

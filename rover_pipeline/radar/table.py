@@ -177,18 +177,18 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=12,
+        version=13,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={name: f"_radar_points/{name}" for name in ("xyz", "doppler", "count", "certain", "deviation")},
-        files={"sidecar": "radar/radar.json"},
+        files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
         outputs={
             "vel": _speed("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]"),
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
         # It needs to know how large Doppler bins are: of points, by what their import writes beside the channels.
-        alternatives=(_of_points({"files": {"sidecar": "radar/points.json"}}),),
+        alternatives=(_of_points({"files": {"sidecar": "radar/points.json", "config": None}}),),
         run=Run(threads=1, brief=True, cost=SMALL),
         shown=Shown(default=True, summary="The radar's own velocity over ground, m/s, front-left-up."),
     ),

@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
-from rover_pipeline.radar.axes import doppler_bin, max_doppler
+from rover_pipeline.radar.axes import bins_of_chirps, doppler_bin, max_doppler
 from rover_pipeline.radar.ego_motion import (
     OUTLIER,
     Echoes,
@@ -53,6 +53,7 @@ def velocity(
     *,
     options: VelocityOptions,
     sidecar: str,
+    config: str | None = None,
 ) -> dict[str, np.ndarray]:
     """The radar's own velocity at each frame, from points at rest.
 
@@ -61,6 +62,7 @@ def velocity(
         certain: u1 (frame, point), 0 = the Doppler may be off by whole spans: nothing follows from the point.
         deviation: f4 (frame, point, 2), standard deviations of the sines of azimuth and elevation; NaN = not known.
         sidecar: `radar.json`, or `points.json` of a radar that sends points, which says how large Doppler bins are.
+        config: `config.yaml`, whose chirps say it too. Speeds are as uncertain as both are apart.
 
     Returns:
         `vel` f4 (frame, 3), `cov` f4 (frame, 3, 3), NaN where there are too few points, `inliers` u2 (frame,), and
@@ -69,13 +71,14 @@ def velocity(
     mps = doppler_bin(sidecar)
     if mps is None:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    limit = max_doppler(sidecar) or np.inf
+    limit, by_chirps = max_doppler(sidecar) or np.inf, bins_of_chirps(config, sidecar)
+    apart = math.expm1(abs(math.log(by_chirps[1] / mps))) if mps and by_chirps else 0.0
     estimates = []
     for positions, speeds, n, sure, errors in zip(xyz, doppler, count, certain, deviation, strict=True):
         known = np.flatnonzero(sure[:n])
         direction = positions[known].astype("f8")
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        estimate = ego_velocity(direction, speeds[known].astype("f8"), mps, options, errors[known].astype("f8"))
+        estimate = ego_velocity(direction, speeds[known].astype("f8"), mps, options, errors[known].astype("f8"), apart)
         # Where few points are certain, those that are need not stand for the others. Of a radar that is too fast for
         # its spans to be distinguished, only points at its sides are certain, whose directions then err to one side.
         enough = estimate.inliers >= options.min_share * n
@@ -96,6 +99,7 @@ def ego_velocity(
     bin_mps: float,
     options: VelocitySection,
     deviation: np.ndarray | None = None,
+    scale_error: float = 0.0,
 ) -> Velocity:
     """Velocity of the radar over ground.
 
@@ -104,6 +108,7 @@ def ego_velocity(
         doppler: f8 (point,), m/s, positive recedes.
         bin_mps: size of a Doppler bin, m/s: the scale of the errors of `doppler`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN, None = not known.
+        scale_error: of `bin_mps`, as a share of it.
 
     Returns:
         Not `determined` either where another velocity explains the points about as well; see `ego_motion`.
@@ -132,7 +137,7 @@ def ego_velocity(
     information[2, 2] += 1 / vertical_sigma(vel, options.vertical, options.pitch) ** 2
     cov_of_noise = inv(information)
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
-    scale = TUNING.scale_error if direction[:, 2].any() else TUNING.scale_error_level
+    scale = math.hypot(scale_error, TUNING.scale_error if direction[:, 2].any() else TUNING.scale_error_level)
     # Phases of the array that are off turn all directions alike: more points do not make their effect smaller.
     slopes = vel[1:] - vel[0] * tangents(direction)
     moved = matmul(cov_of_noise, matmul(slopes.T * weight, direction).T) * known[static].min(axis=0)

@@ -145,7 +145,7 @@ def test_rays_are_right_where_the_distortion_turns_and_where_it_never_does() -> 
 def test_the_model_of_a_lens_is_the_one_that_is_named_or_that_its_numbers_fit(
     content: dict[str, Any], model: str, k: list[float]
 ) -> None:
-    size = (1920, 1080) if "w" in content else (64, 48)
+    size = (64, 48) if content["cx"] == SMALL["cx"] else (1920, 1080)
     found = read_intrinsics(json.dumps(content), *size)
     assert (found.lens.model, list(found.lens.k)) == (model, k)
     assert not found.warnings
@@ -180,6 +180,8 @@ def test_four_zeros_without_a_name_are_a_pinhole_with_a_warning_and_what_the_opt
         ({"k": [1e300, 0, 0, 0]}, None, "finite"),
         ({"k": FOUR, "w": 1920, "h": 1080}, None, "for pictures of 64x48 .*w is 1920"),
         ({"fx": None}, None, "must give the numbers fx"),
+        ({"cx": 15.5, "cy": 11.5}, None, "of pictures 0.48 times as large as 64x48"),
+        ({"cx": 63.5, "cy": 47.5}, "fisheye", "of pictures 2 times as large as 64x48"),
     ],
 )  # fmt: skip
 def test_intrinsics_that_contradict_themselves_or_the_option_are_an_error_of_one_line(
@@ -188,6 +190,11 @@ def test_intrinsics_that_contradict_themselves_or_the_option_are_an_error_of_one
     with pytest.raises(ValueError, match=complaint) as caught:
         read_intrinsics(json.dumps({**SMALL, **content}), 64, 48, option)
     assert "\n" not in str(caught.value) and str(caught.value).startswith("camera.json")
+
+
+def test_a_middle_beside_that_of_the_picture_is_accepted_where_the_size_is_given_or_one_axis_has_it() -> None:
+    for content in ({"cx": 15.5, "cy": 11.5, "w": 64, "h": 48}, {"cx": 15.5}, {"cy": 47.5}):
+        read_intrinsics(json.dumps({**SMALL, **content}), 64, 48)
 
 
 def test_an_unknown_name_is_accepted_where_the_option_says_what_it_is() -> None:

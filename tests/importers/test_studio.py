@@ -16,6 +16,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import Capture, import_dca1000, read_setup
+from rover_pipeline.radar.axes import bins_of
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.presets import Chirps
@@ -80,8 +81,8 @@ def test_the_one_chirp_vibration_capture_comes_in_by_its_log_and_shows_its_line(
 def test_velocities_follow_from_the_centre_of_the_samples() -> None:
     chirp = chirps("AWR1843")
     capture = Capture.parse(chirp.model_dump())
-    assert capture.doppler_resolution(3) == pytest.approx(chirp.doppler_resolution, rel=1e-12)
-    assert capture.range_resolution == pytest.approx(chirp.range_resolution, rel=1e-12)
+    bins = chirp.range_resolution, chirp.doppler_resolution
+    assert bins_of(capture.model_dump(), 3) == pytest.approx(bins, rel=1e-12)
 
 
 def test_a_target_is_seen_in_its_direction_when_transmitters_fire_in_another_order() -> None:

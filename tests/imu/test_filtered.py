@@ -287,8 +287,47 @@ def test_no_sample_with_a_wrong_tilt_is_valid_where_gyroscope_and_accelerometer_
 
 def test_a_simulator_without_noise_that_is_at_rest_is_not_frozen() -> None:
     acc, avel = np.tile([0.1, 0.0, 9.8], (100, 1)), np.zeros((100, 3))
-    assert not damaged(acc, avel, 0.01).any()
-    assert damaged(acc, avel + 0.2, 0.01)[1:].all() and damaged(0 * acc, avel, 0.01)[1:].all()
+    assert not damaged(acc, avel, 0.01, ImuOptions()).any()
+    for frozen in ((acc, avel + 0.2), (0 * acc, avel)):
+        assert damaged(*frozen, 0.01, ImuOptions())[1:].all()
+
+
+@pytest.mark.parametrize("sensors", ["gyroscope", "accelerometer", "axis", "zeros"])
+def test_a_sensor_or_an_axis_that_stops_alone_is_not_valid_while_the_rig_moves(sensors: str, tmp_path: Path) -> None:
+    data = ride("outdoor", 20.0)
+    stopped = np.zeros(len(data.ts), bool)
+    stopped[1201:1400] = True
+    values, first = data.acc if sensors == "accelerometer" else data.avel, 2 if sensors == "axis" else 0
+    if sensors == "zeros":
+        values[1200] = 0.0
+    values[stopped, first:] = values[1200, first:]
+    sensor, provenance = run_filtered(record(tmp_path / "trace", data))
+    assert (sensor.valid(len(data.ts)) == 0).tolist() == stopped.tolist()
+    assert any(each.startswith("imu: 199 samples") for each in provenance["notes"])
+
+
+def test_a_simulator_without_noise_that_speeds_up_without_a_turn_is_not_frozen() -> None:
+    times = np.arange(2000) / 100
+    acc = np.stack([np.sin(times) * (times > 2), 0 * times, 0 * times + 9.8], axis=1)
+    avel = np.stack([0 * times, 0 * times, np.cos(3 * times) * (times % 9 > 7)], axis=1)
+    assert not damaged(acc, avel, 0.01, ImuOptions()).any()
+
+
+@pytest.mark.parametrize("preset", ["smooth", "indoor", "bike"])
+def test_axes_that_repeat_values_because_their_steps_are_coarse_have_not_stopped(preset: str) -> None:
+    data, rng = ride(preset, 40.0), np.random.default_rng(0)
+    avel = np.round((data.truth.avel + rng.normal(0, 2e-4, data.avel.shape)) / 1e-3) * 1e-3 + 3e-3
+    acc = np.round((data.acc + rng.normal(0, 0.02, data.acc.shape)) / 0.02) * 0.02
+    assert (np.diff(avel, axis=0) == 0).mean() > 0.05
+    assert not damaged(acc, avel, 0.01, ImuOptions()).any()
+
+
+def test_a_walk_that_was_not_recorded_for_a_second_has_gravity_all_the_same(tmp_path: Path) -> None:
+    data = ride("outdoor", 20.0)
+    number = np.arange(len(data.ts))
+    kept = data.only((number < 1000) | (number > 1080))
+    sensor, _ = run_filtered(record(tmp_path / "trace", kept))
+    assert sensor.valid(len(kept.ts)).all(), "no window of ten seconds is whole"
 
 
 def test_accelerations_without_gravity_are_not_taken_for_g(tmp_path: Path) -> None:

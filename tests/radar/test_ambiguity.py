@@ -85,7 +85,7 @@ def test_the_velocity_of_a_rig_faster_than_the_limit_is_valid_and_right(speed: f
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=POINTS, **described)
     arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
-    estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"])
+    estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"], config=described["config"])
     error = np.linalg.norm((estimate["vel"] - truth)[:, :2], axis=1)[estimate["valid"] == 1]
     assert (estimate["valid"] == 1).mean() >= 0.9
     assert np.sqrt(np.mean(error**2)) < 0.05 and error.max() < 0.3
@@ -97,7 +97,7 @@ def test_no_velocity_is_valid_and_wrong_beyond_three_times_the_limit(speed: floa
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=POINTS, **described)
     arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
-    estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"])
+    estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"], config=described["config"])
     error = np.linalg.norm((estimate["vel"] - truth)[:, :2], axis=1)
     assert not (error[estimate["valid"] == 1] > 0.3).any()
     # What is beside the radar is slower towards it and still known; what is ahead is not.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rover_pipeline.config import Config
@@ -12,8 +13,11 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.prepare import check_order
 from rover_pipeline.table import find_step
 from tests.kit import small_trace
+from tests.radar.scenes import chirps, texts
 
 
 @pytest.mark.parametrize(("name", "channel"), [("range_doppler", "power"), ("range_azimuth", "power")])
@@ -56,3 +60,13 @@ def test_options_of_the_radar_section_reach_all_of_its_steps() -> None:
     section = config.section("radar.points", around=True)
     assert (section["board"], section["sample_order"], section["max_points"]) == ("AWR1642", "qqii", 9)
     assert "traces" not in section and "range_doppler" not in section
+
+
+@pytest.mark.parametrize(("key", "factor"), [("range_resolution", 1.2), ("doppler_resolution", 0.9), ("shape", 1)])
+def test_bins_of_another_size_than_the_chirps_say_are_warned_of(key: str, factor: float) -> None:
+    described = texts(chirps("AWR1642", frame_length=16))
+    sidecar = json.loads(described["sidecar"])
+    text = json.dumps({**sidecar, key: factor * sidecar[key]})
+    iq = np.zeros((0, *sidecar["shape"][:3], 2 * sidecar["shape"][3]), "i2")
+    found = check_order(iq, options=PointsOptions(), sidecar=text, config=described["config"])
+    assert [each.startswith("radar.json says that bins are") for each in found.warnings] == [True] * (factor != 1)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from scipy.special import chdtri
 
 from rover_pipeline.radar.options import PointsOptions, VelocityOptions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.radar.velocity import Velocity, ego_velocity, velocity
 from tests.kit import WHOLE
 from tests.radar.motion import frames
-from tests.radar.scenes import texts
+from tests.radar.scenes import chirps, texts
 
 BIN_MPS = 0.05
 OPTIONS = VelocityOptions()
@@ -33,7 +36,7 @@ def test_the_velocity_of_simulated_motion_is_accurate_and_its_covariance_is_cons
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=PointsOptions(), **described)
     arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
-    estimate = velocity(**arrays, options=OPTIONS, sidecar=described["sidecar"])
+    estimate = velocity(**arrays, options=OPTIONS, sidecar=described["sidecar"], config=described["config"])
     valid = estimate["valid"] == 1
     assert valid.mean() > 0.9
     error = (estimate["vel"] - truth)[valid]
@@ -41,6 +44,28 @@ def test_the_velocity_of_simulated_motion_is_accurate_and_its_covariance_is_cons
     assert ahead <= 0.05 and across <= 0.1
     squared = np.einsum("fi,fij,fj->f", error, np.linalg.inv(estimate["cov"][valid].astype("f8")), error)
     assert 0.5 < squared.mean() / 3 < 2.0
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.1, 2.0])
+def test_a_speed_is_as_uncertain_as_what_the_chirps_and_the_sidecar_say_of_it_are_apart(factor: float) -> None:
+    chirp = chirps("AWR1843", frame_length=64)
+    motion, described = np.array([1.0, 0.2, 0.0]), texts(chirp)
+    direction, doppler = world(40, motion, 0)
+    arrays = {"xyz": 5 * direction[None], "doppler": factor * doppler[None], "count": np.array([40])}
+    arrays |= {"certain": np.ones((1, 40)), "deviation": np.full((1, 40, 2), 0.01)}
+    sidecar = json.loads(described["sidecar"])
+    scaled = json.dumps({**sidecar, "doppler_resolution": factor * sidecar["doppler_resolution"]})
+    found = velocity(**arrays, options=OPTIONS, sidecar=scaled, config=described["config"])
+    error, cov = (found["vel"] - motion)[0], found["cov"][0].astype("f8")
+    assert np.linalg.norm(error) > 0.04 and error @ np.linalg.solve(cov, error) < chdtri(3, 0.05)
+    assert found["valid"][0] == (abs(factor - 1) < 0.2)
+    believed = velocity(**arrays, options=OPTIONS, sidecar=scaled, config=None)
+    assert error @ np.linalg.solve(believed["cov"][0].astype("f8"), error) > chdtri(3, 0.01)
+    same, alone = (
+        velocity(**arrays, options=OPTIONS, sidecar=json.dumps(sidecar), config=config)
+        for config in (described["config"], None)
+    )
+    assert all((same[name] == alone[name]).all() for name in same)
 
 
 def test_moving_bodies_do_not_bias_the_estimate() -> None:
