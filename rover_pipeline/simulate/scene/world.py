@@ -30,7 +30,6 @@ class Solids(NamedTuple):
     half: np.ndarray
     velocity: np.ndarray  #: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
     material: np.ndarray  #: i8 (P,), index into the materials.
-    radius: np.ndarray  #: f8 (P,), of the bounding sphere.
     body: np.ndarray  #: i8 (P,), index of its body, -1 for what stands still.
     #: f8 (P,), how far a ray gets into foliage on average, or the height of a terrain's grass, metres.
     depth: np.ndarray
@@ -167,17 +166,15 @@ class World:
         self.parts = [*still, *(part for body in bodies for part in body.parts)]
         owners = [number for number, body in enumerate(bodies) for _ in body.parts]
         self.owner = np.array([-1] * len(still) + owners, "i8")
-        half = np.array([part.half for part in self.parts], "f8").reshape(-1, 3)
         kind = np.array([part.kind for part in self.parts], "i8")
         # The parts of bodies are in the frames of their bodies here.
         self._solids = Solids(
             kind=kind,
             centre=np.array([part.centre for part in self.parts], "f8").reshape(-1, 3),
             axes=np.array([part.axes for part in self.parts], "f8").reshape(-1, 3, 3),
-            half=half,
+            half=np.array([part.half for part in self.parts], "f8").reshape(-1, 3),
             velocity=np.zeros((len(kind), 3)),
             material=np.array([INDEX[part.material] for part in self.parts], "i8"),
-            radius=np.where(kind == CYLINDER, np.hypot(half[:, 0], half[:, 2]), np.linalg.norm(half, axis=1)),
             body=self.owner,
             depth=np.array([part.depth for part in self.parts], "f8"),
         )
