@@ -54,6 +54,14 @@ def is_source(provenance: dict[str, Any] | None) -> bool:
     return step == "simulate" or step.startswith("import ")
 
 
+def of_source(
+    sensor: str, step: str, options: Mapping[str, Any], files: Iterable[str], inputs: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The provenance of such a sensor. `step`: `simulate`, or the import; `inputs`: fingerprints by name."""
+    made = {"made_by": MADE_BY, "sensor": sensor, "step": step, "version": __version__, "options": dict(options)}
+    return {**made, "inputs": dict(inputs or {}), "packages": versions(), "files": [*files]}
+
+
 def omission(provenance: Mapping[str, Any] | None) -> str:
     """Why a result of ours has no files, one line; "" = it has them."""
     reason = (provenance or {}).get(OMITTED)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import raw
-from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
+from rover_pipeline.format.provenance import PROVENANCE, of_source
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.times import given_text, require_steady
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
@@ -55,7 +54,6 @@ class ReferenceWriter(SensorWriter):
         inputs: Mapping[str, Any] | None = None,
     ) -> None:
         self._states = [name for name in _CHANNELS if name in set(channels)]
-        self._provenance = {"step": command, "options": {**options, "body": body}, "inputs": inputs or {}}
         shown = f"the {body}" if body else "a body without a name"
         specs = {
             name: raw("f8", shape, desc.format(body=shown))
@@ -63,6 +61,7 @@ class ReferenceWriter(SensorWriter):
             if name in self._states
         }
         super().__init__(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs})
+        self._provenance = of_source(REFERENCE, command, {**options, "body": body}, sorted(self.specs), inputs)
 
     def append(self, **samples: np.ndarray | float | bytes) -> None:
         """Add poses: `ts` f8 (N,), seconds, and the states, f8 (N, ...).
@@ -76,15 +75,7 @@ class ReferenceWriter(SensorWriter):
 
     def close(self) -> None:
         super().close()
-        provenance = {
-            "made_by": MADE_BY,
-            "sensor": REFERENCE,
-            "version": __version__,
-            **self._provenance,
-            "packages": versions(),
-            "files": sorted(self.specs),
-        }
-        replace_json(self.path / PROVENANCE, provenance)
+        replace_json(self.path / PROVENANCE, self._provenance)
 
 
 def write_reference(

@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from rover_pipeline import __version__
 from rover_pipeline.draw.formatting import count
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file, replace_json
 from rover_pipeline.format.meta import ChannelSpec, raw
-from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
+from rover_pipeline.format.provenance import PROVENANCE, of_source
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.numerics.linear import matmul
@@ -272,18 +271,9 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         if is_main:
             replace_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
         for name, specs in written.items():
-            more = [_TRUTH_SIDECAR] if name == "_truth" else []
-            provenance = {
-                "made_by": MADE_BY,
-                "sensor": name,
-                "step": "simulate",
-                "version": __version__,
-                "options": {"preset": rig.preset.describe(), "seed": rig.seed},
-                "inputs": {},
-                "packages": versions(),
-                "files": [*sorted(specs), *more],
-            }
-            replace_json(folder / name / PROVENANCE, provenance)
+            files = [*sorted(specs), *([_TRUTH_SIDECAR] if name == "_truth" else [])]
+            options = {"preset": rig.preset.describe(), "seed": rig.seed}
+            replace_json(folder / name / PROVENANCE, of_source(name, "simulate", options, files))
 
 
 class _Source(NamedTuple):

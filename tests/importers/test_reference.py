@@ -48,5 +48,5 @@ def test_a_mirrored_rotation_is_no_pose_and_the_body_of_the_poses_is_named(tmp_p
 
 def test_one_module_writes_the_reference() -> None:
     importers = CHECKOUT / "rover_pipeline" / "importers"
-    named = {str(path.relative_to(importers)) for path in importers.rglob("*.py") if "MADE_BY" in path.read_text()}
+    named = {str(path.relative_to(importers)) for path in importers.rglob("*.py") if "of_source" in path.read_text()}
     assert named == {"reference.py"}
