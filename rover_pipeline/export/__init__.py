@@ -31,7 +31,6 @@ MAP = "_map"
 class Format(NamedTuple):
     """A format that traces can be exported to."""
 
-    description: str  #: one line for the user.
     write: str  #: name of its `ExportFunction` in this room.
     reads: tuple[str, ...]  #: results that it reads, unless another sensor is named; `?` = where they are there.
     #: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
@@ -45,15 +44,13 @@ _SHOWN = (
     *("_radar_range_azimuth?", "_radar_velocity?", "_odom?", "_imu_filtered?"),
 )
 FORMATS: dict[str, Format] = {
-    "tum": Format("trajectory with times, a text file as evo reads it", "trajectory:write_tum", ("_odom",)),
-    "kitti-poses": Format("trajectory as 3x4 matrices, a file as evo reads it", "trajectory:write_kitti", ("_odom",)),
-    "ply": Format("lidar points, a PLY file a sweep, or the map", "points:write_ply", ("_lidar_points?",), True),
-    "pcd": Format("lidar points, a PCD file a sweep, or the map", "points:write_pcd", ("_lidar_points?",), True),
-    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", "rrd:write", _SHOWN, of_one=False),
-    "calibration": Format(
-        "mounts and lenses for Kalibr, ROS, KITTI and nuScenes, a folder", "calibration:write", (), True, of_one=False
-    ),
-    "mp4": Format("a preview: what every sensor saw, side by side", "mp4:write", _SHOWN, of_one=False),
+    "tum": Format("trajectory:write_tum", ("_odom",)),
+    "kitti-poses": Format("trajectory:write_kitti", ("_odom",)),
+    "ply": Format("points:write_ply", ("_lidar_points?",), directory=True),
+    "pcd": Format("points:write_pcd", ("_lidar_points?",), directory=True),
+    "rrd": Format("rrd:write", _SHOWN, of_one=False),
+    "calibration": Format("calibration:write", (), directory=True, of_one=False),
+    "mp4": Format("mp4:write", _SHOWN, of_one=False),
 }
 
 
