@@ -27,7 +27,7 @@ from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import META, ChannelSpec
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.format.sensor import TS, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import from_matrix, obliqueness
 from rover_pipeline.validation.rig import read_sensor_poses, whole_sensor
@@ -154,7 +154,7 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
     names = [META, TS, VALID, "segment", "segment_i"]
     target.mkdir(parents=True, exist_ok=True)
     scratch = target / ".labels"
-    with SensorWriter(scratch, {TS: TS_SPEC, VALID: VALID_SPEC, "segment": spec}) as writer:
+    with SensorWriter(scratch, {VALID: VALID_SPEC, "segment": spec}) as writer:
         ts, valid = labels.times(count), labels.valid(count)
         for start in range(0, count, _PICTURES):
             stop = min(count, start + _PICTURES)

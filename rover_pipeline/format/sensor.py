@@ -142,7 +142,8 @@ class Closing:
 
 
 class SensorWriter(Closing):
-    """Writes a new sensor by appending to all its channels together. Closing it writes `meta.json` last.
+    """Writes a new sensor by appending to all its channels together. Closing it writes `meta.json` last. `specs`: its
+    channels; `ts`, which every sensor has, need not be among them.
 
     Use it inside `new_trace` or `VirtualWriter`, which make the finished directory visible at once.
     """
@@ -150,8 +151,8 @@ class SensorWriter(Closing):
     def __init__(self, path: Path, specs: dict[str, ChannelSpec]) -> None:
         path.mkdir(parents=True)
         self.path = path
-        self.specs = specs
-        self._writers = {name: create_channel(path / name, spec) for name, spec in specs.items()}
+        self.specs = {TS: TS_SPEC, **specs}
+        self._writers = {name: create_channel(path / name, spec) for name, spec in self.specs.items()}
 
     def append(self, **samples: np.ndarray | float | bytes) -> None:
         """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel, and bytes

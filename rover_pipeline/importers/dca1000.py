@@ -19,7 +19,7 @@ from rover_pipeline.errors import ConfigError, FormatError, naming, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.files import opened_file, regular_size, replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, raw
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.sensor import VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import parse_collection, read_json, read_text
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.mmwave_studio import Studio, of_json, of_log, of_script
@@ -255,7 +255,7 @@ def import_dca1000(
         print(f"{adc}: holds no times; counted from when {source} (--start sets another)", file=sys.stderr)
 
     desc = "Raw ADC words, Q Q I I. [chirp, tx, rx, 2 * sample]"
-    specs = {TS: TS_SPEC, VALID: VALID_SPEC, "iq": raw("i2", shape, desc)}
+    specs = {VALID: VALID_SPEC, "iq": raw("i2", shape, desc)}
     with imported_trace(out) as trace:
         with SensorWriter(trace / "radar", specs) as writer, opened_file(adc) as file:
             step = max(1, _BLOCK_BYTES // frame_bytes)

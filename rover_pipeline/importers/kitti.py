@@ -27,7 +27,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.errors import ConfigError, FormatError, naming
 from rover_pipeline.format.files import read_bounded, replace_json
 from rover_pipeline.format.meta import raw
-from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+from rover_pipeline.format.sensor import SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.clouds import cloud_files, dated, raised, read_cloud, steady_turns, write_sweeps
@@ -229,7 +229,6 @@ def _record(path: Path) -> np.ndarray:
 
 def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
     specs = {
-        TS: TS_SPEC,
         "rot": raw("f4", (3,), "Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
         "acc": raw("f4", (3,), "Acceleration, gravity included, m/s2. [xyz], front-left-up."),
         "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], front-left-up."),

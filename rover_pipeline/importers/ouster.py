@@ -17,7 +17,7 @@ from rover_pipeline.errors import ConfigError, FormatError, naming
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec, raw
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
+from rover_pipeline.format.sensor import VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.origin import MAX_SENSORS, from_rig, in_rig, sensor_name, write_config
@@ -123,7 +123,7 @@ class FrameWriter(Closing):
         }
         if "rng" not in self._specs:
             raise FormatError(f"{self.where}: has no field RANGE; it holds {', '.join(sorted(scan.fields)) or 'none'}")
-        self._writer = SensorWriter(self.folder, {TS: TS_SPEC, VALID: VALID_SPEC, **self._specs})
+        self._writer = SensorWriter(self.folder, {VALID: VALID_SPEC, **self._specs})
 
     def _image(self, scan: Any, name: str) -> np.ndarray:
         field, dtype = _CHANNELS[name][0], self._specs[name].dtype
@@ -152,7 +152,6 @@ class ImuWriter(Closing):
             return
         if self._writer is None:
             specs = {
-                TS: TS_SPEC,
                 "acc": raw("f4", (3,), "Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
                 "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], IMU frame."),
             }

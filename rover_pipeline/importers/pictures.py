@@ -16,7 +16,7 @@ from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.jpeg import decode, frame_size, png_size
 from rover_pipeline.format.files import read_bounded, replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
-from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+from rover_pipeline.format.sensor import SensorWriter
 from rover_pipeline.format.trace import imported_trace
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.origin import named, write_config
@@ -82,7 +82,7 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
     with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:
         first, shape = next(encoded)
         video = ChannelSpec(format="mjpg", type="u1", shape=(*shape, 3), desc="Pictures, RGB. [row, column, colour]")
-        with SensorWriter(camera, {TS: TS_SPEC, "video.avi": video}) as writer:
+        with SensorWriter(camera, {"video.avi": video}) as writer:
             for number, stamp in enumerate(stamps.tolist()):
                 data, size = (first, shape) if number == 0 else next(encoded)
                 if size != shape:

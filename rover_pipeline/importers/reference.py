@@ -13,7 +13,7 @@ from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import PROVENANCE, of_source
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.sensor import TS, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.times import given_text, require_steady
 from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
@@ -60,7 +60,7 @@ class ReferenceWriter(SensorWriter):
             for name, (shape, desc) in _CHANNELS.items()
             if name in self._states
         }
-        super().__init__(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs})
+        super().__init__(trace / REFERENCE, {VALID: VALID_SPEC, **specs})
         self._provenance = of_source(REFERENCE, command, {**options, "body": body}, sorted(self.specs), inputs)
 
     def append(self, **samples: np.ndarray | float | bytes) -> None:

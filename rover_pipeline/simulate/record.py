@@ -24,7 +24,7 @@ from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file, replace_json
 from rover_pipeline.format.meta import ChannelSpec, raw
 from rover_pipeline.format.provenance import PROVENANCE, of_source
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.sensor import VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.faults import FAULTS
@@ -111,7 +111,6 @@ class Truth:
 
 def truth_specs(type: str, bodies: int) -> dict[str, ChannelSpec]:
     specs = {
-        TS: TS_SPEC,
         VALID: VALID_SPEC,
         "true_ts": raw("f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
         "pos": raw("f8", (3,), "Position in the world, m. [xyz]"),
@@ -132,7 +131,6 @@ def truth_specs(type: str, bodies: int) -> dict[str, ChannelSpec]:
 def object_specs(bodies: int) -> dict[str, ChannelSpec]:
     vector = (bodies, 3)
     return {
-        TS: TS_SPEC,
         VALID: VALID_SPEC,
         "centre": raw("f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"),
         "extent": raw("f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"),
@@ -244,7 +242,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     with (
         ExitStack() as stack,
         progress(f"simulate {sensor}", clock.count(duration)) as advance,
-        SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
+        SensorWriter(folder / sensor, source.channels) as writer,
     ):
         truths = {name: stack.enter_context(SensorWriter(folder / name, specs)) for name, specs in written.items()}
         unwritten: list[Tick] = []
@@ -270,8 +268,8 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
             replace_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if is_main:
             replace_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
-        for name, specs in written.items():
-            files = [*sorted(specs), *([_TRUTH_SIDECAR] if name == "_truth" else [])]
+        for name, each in truths.items():
+            files = [*sorted(each.specs), *([_TRUTH_SIDECAR] if name == "_truth" else [])]
             options = {"preset": rig.preset.describe(), "seed": rig.seed}
             replace_json(folder / name / PROVENANCE, of_source(name, "simulate", options, files))
 

@@ -14,7 +14,8 @@ import yaml
 from xwr.config import XWRConfig
 
 from rover_pipeline.errors import ConfigError, InTheWayError
-from rover_pipeline.format.provenance import PROVENANCE, read_provenance
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import Truth, simulate
@@ -40,7 +41,8 @@ def test_every_sensor_and_its_truth_open_with_equal_lengths(tiny: Path) -> None:
         assert trace.sensor(truth).length() == count
         np.testing.assert_array_equal(trace.sensor(name).times(count), trace.sensor(truth).times(count))
         assert trace.sensor(truth).valid(count).all()
-        assert read_provenance(tiny / truth) is not None
+        files = {path.name for path in (tiny / truth).iterdir()} - {META, PROVENANCE}
+        assert files_of(read_provenance(tiny / truth)) == files
 
 
 def test_a_tiny_recording_is_well_under_3_mb(tiny: Path) -> None:

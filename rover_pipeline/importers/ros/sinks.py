@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem, png_size
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.sensor import VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
 from rover_pipeline.importers.ros.survey import pose_matrix
@@ -92,17 +92,17 @@ class BatchSink(Sink):
         """The samples of some messages, (message, ...), by channel, from the values of all of them."""
 
     def open_writer(self, names: Iterable[str]) -> SensorWriter:
-        """The writer of the sensor, which has the channels `names`."""
+        """The writer of the sensor, which has the channels `names` besides its times."""
         return SensorWriter(self.folder, {name: self.specs[name] for name in names})
 
     def _flush(self) -> None:
         if not self._rows:
             return
         ts, *values = zip(*self._rows, strict=True)
-        samples = {TS: np.array(ts), **self.channels(*values)}
+        samples = self.channels(*values)
         if self._writer is None:
             self._writer = self.open_writer(samples)
-        self._writer.append(**samples)
+        self._writer.append(ts=np.array(ts), **samples)
         self._rows = []
 
 
@@ -110,7 +110,6 @@ class ImuSink(BatchSink):
     """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device gives its orientation."""
 
     specs: ClassVar[Mapping[str, ChannelSpec]] = {
-        TS: TS_SPEC,
         VALID: VALID_SPEC,
         "rot": raw("f4", (3,), "Roll, pitch, yaw of the device's own estimate, rad, intrinsic XYZ. [rpy]"),
         "acc": raw("f4", (3,), "Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
@@ -152,7 +151,6 @@ class GnssSink(BatchSink):
     """`sensor_msgs/NavSatFix`."""
 
     specs: ClassVar[Mapping[str, ChannelSpec]] = {
-        TS: TS_SPEC,
         VALID: VALID_SPEC,
         "lat": raw("f8", (), "Latitude, degrees, WGS 84."),
         "lon": raw("f8", (), "Longitude, degrees, WGS 84."),
@@ -230,7 +228,6 @@ class RadarSink(BatchSink):
         self._channel = "snr" if is_snr else "intensity"
         unit = "Signal over noise, dB" if is_snr else "Strength in the unit of the radar"
         self.specs = {  # type: ignore[misc]  # its own: they depend on the topic
-            TS: TS_SPEC,
             VALID: VALID_SPEC,
             "xyz": raw(
                 "f4", (self._places, 3), "Points in the radar frame, front-left-up, m; NaN past count. [point, xyz]"
@@ -337,7 +334,7 @@ class CameraSink(Sink):
                 decode(prepared.jpeg, (*size, 3), FACTORS[-1])
             self.size = size
             video = ChannelSpec(format="mjpg", type="u1", shape=(*size, 3), desc=_DESC)
-            self._writer = SensorWriter(self.folder, {TS: TS_SPEC, "video.avi": video})
+            self._writer = SensorWriter(self.folder, {"video.avi": video})
         if size != self.size or self._writer is None:
             raise ValueError(
                 f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
