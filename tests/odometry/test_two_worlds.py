@@ -19,7 +19,7 @@ from rover_pipeline.odometry.observations import Points
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality
 from rover_pipeline.odometry.registration.point_terms import PointErrors
-from rover_pipeline.odometry.registration.sweep_information import _slip
+from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, _slip
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.simulate import PRESETS
@@ -135,3 +135,12 @@ def test_seconds_in_which_surfaces_slip_are_refused() -> None:
     (refusal,) = [each for each in quality.refused(OdometryOptions(), state, ts) if each.frames.any()]
     assert (refusal.rule, refusal.parts) == ("two_worlds", True) and refusal.frames[40:].all()
     assert not refusal.frames[:40].any()
+
+
+def test_ten_sweeps_slip_as_much_as_they_do_against_the_ten_before_or_after() -> None:
+    # Of each ten sweeps the first five are compared with the ten before: the first ten and lost sweeps are not.
+    slips = np.full(40, np.nan)
+    slips[10:15], slips[20:25], slips[30:33] = 0.9, [3.0, 2.0, np.nan, 2.0, 1.0], 0.8
+    stacked = SweepInformation.stacked([SweepInformation(slip=np.array(slip)) for slip in slips])
+    np.testing.assert_allclose(stacked.slip, np.repeat([0.9, 2.0, 2.0, 0.8], 10))
+    assert not SweepInformation.stacked([NO_INFORMATION] * 3).slip.any()
