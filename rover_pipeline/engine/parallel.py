@@ -138,9 +138,12 @@ class Processes:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
         compute = load("rover_pipeline.engine.dask_local:compute")
         with _explained():
+            release = load("rover_pipeline.numerics.blocks:release")
+            release()  # what is forked would hold it too
             pool, task = self._forked(), partial(_guarded, function)
             for result in _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count):
                 yield unwrapped(result)
+            release()
 
     def begin(self, function: Callable[[T], R], item: T) -> Callable[[], R]:
         """Have a process work on one item meanwhile. What is returned waits for the result, or raises its error."""
@@ -204,6 +207,7 @@ class Failure:
 
 def _guarded(function: Callable[[T], R], item: T) -> R | Failure:
     """The result of a function, or its error, for `unwrapped`."""
+    load("rover_pipeline.numerics.blocks:release")()  # what the item before has left
     try:
         return function(item)
     except Exception as error:

@@ -9,13 +9,12 @@ Odometry (IEEE Transactions on Robotics 33, 2017).
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, rotated, skew
-from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks
 from rover_pipeline.numerics.linear import matmul
 
 #: Intervals that are integrated at once, because the matrices of each take some kilobytes. Schedule.
@@ -81,7 +80,7 @@ def preintegrate(
     first = np.searchsorted(grid, nodes[:-1])
     parts = np.diff(np.append(first, len(step)))
     sums = [memory.zeros(count, *shape) for shape in ((3, 3), (3,), (3,), (9, 6), (9, 9))]
-    for part in memory.blocks(count, AT_ONCE):
+    for part in blocks(count, AT_ONCE):
         own = slice(first[part.start], first[part.stop - 1] + parts[part.stop - 1])
         # A part of an interval that no sample is near takes the nearest one, and `longest` shows it.
         rates, forces = (sampled(middle[own], ts, values) for values in (avel, acc))
@@ -99,8 +98,11 @@ def integrated(
     Both are in the frame of the IMU at the first instant. Arguments as of `preintegrate`.
     """
     found = preintegrate(nodes, ts, acc, avel, memory=memory)
-    rot = memory.hold(np.array(list(accumulate(found.rot, matmul, initial=np.eye(3)))))
-    vel = np.zeros((len(nodes), 3))
+    rot, vel = memory.zeros(len(nodes), 3, 3), np.zeros((len(nodes), 3))
+    rot[0] = np.eye(3)
+    for part in blocks(len(found.rot), AT_ONCE):
+        for n in range(part.start, part.stop):
+            rot[n + 1] = matmul(rot[n], found.rot[n])
     np.cumsum(rotated(rot[:-1], found.vel), axis=0, out=vel[1:])
     return rot, vel
 

@@ -2,62 +2,76 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 #: Samples of a range. It is a multiple of the numbers that a processor computes at once, so that their groups are the
 #: same as in the whole array. Schedule.
 BLOCK = 8192
+#: The files of arrays that are on disk. Layout.
+_MAPS = WeakValueDictionary[int, mmap.mmap]()
 
 
-def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
-    """Ranges of `size` that cover `count` samples, in order. None for no samples."""
-    for start in range(0, count, size):
+def blocks(count: int, size: int = BLOCK, step: int = 1) -> Iterator[slice]:
+    """Ranges of `size` that cover `count` samples, in order, or from the last one to the first by a step of -1. None
+    for no samples. Of arrays on disk the process holds no more than what the last range has touched."""
+    for start in range(0, count, size)[::step]:
         yield slice(start, min(start + size, count))
+        let_go()
+
+
+def let_go() -> None:
+    """Hold nothing of arrays that are on disk."""
+    for file in _MAPS.valuerefs():  # a list: other threads may add to it
+        if held := file():
+            held.madvise(mmap.MADV_DONTNEED)  # the file keeps them
+
+
+def release() -> None:
+    """Return to the system what this process holds without need: arrays on disk, and what it has freed."""
+    let_go()
+    with suppress(AttributeError):  # of another library of C
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Memory:
     """Where arrays are held that are as long as the recording, and streamed through in blocks: here, in memory."""
 
-    def zeros(self, *shape: int) -> np.ndarray:
-        """f8."""
-        return np.zeros(shape)
+    def zeros(self, *shape: int, kind: Any = "f8") -> np.ndarray:
+        return np.zeros(shape, kind)
 
     def hold(self, values: np.ndarray) -> np.ndarray:
-        """The same values, f8."""
-        held = self.zeros(*values.shape)
-        held[...] = values
+        """The same values."""
+        held = self.zeros(*values.shape, kind=values.dtype)
+        for part in blocks(len(values)):
+            held[part] = values[part]
         return held
-
-    def blocks(self, count: int, size: int = BLOCK, step: int = 1) -> Iterator[slice]:
-        """As `blocks`; step: -1 = from the last one to the first."""
-        yield from [*blocks(count, size)][::step]
 
 
 class OnDisk(Memory):
-    """Arrays in nameless files of a folder, of which the process holds no more than what the last block has touched."""
+    """Arrays in nameless files of a folder; see `blocks`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._maps = folder, list[mmap.mmap]()
+        self._folder = folder
 
-    def zeros(self, *shape: int) -> np.ndarray:
+    def zeros(self, *shape: int, kind: Any = "f8") -> np.ndarray:
         count = math.prod(shape)
         with TemporaryFile(dir=self._folder) as file:
-            os.posix_fallocate(file.fileno(), 0, 8 * max(count, 1))  # a full disk is an error here
-            self._maps.append(mmap.mmap(file.fileno(), 0))
-        return np.frombuffer(self._maps[-1], count=count).reshape(shape)
-
-    def blocks(self, count: int, size: int = BLOCK, step: int = 1) -> Iterator[slice]:
-        for part in super().blocks(count, size, step):
-            yield part
-            for each in self._maps:
-                each.madvise(mmap.MADV_DONTNEED)  # the file keeps them
+            size = np.dtype(kind).itemsize * max(count, 1)
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here
+            held = mmap.mmap(file.fileno(), 0)
+        _MAPS[id(held)] = held
+        return np.frombuffer(held, kind, count).reshape(shape)
 
 
 #: Layout.

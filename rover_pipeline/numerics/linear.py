@@ -17,10 +17,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.blocks import blocks
 
 #: A rotation is not made for what is less than this share of the values that it would mix. Physics: IEEE 754, double.
 _EPS = 2.0**-53
-#: Columns of the right matrix that are multiplied at once: theirs and the result's stay in the cache. Schedule.
+#: Columns of the right matrix, and matrices of a stack, that are worked on at once: theirs and the result's stay in
+#: the cache, and no copy is as large as the stack. Schedule.
 _COLUMNS = 1024
 #: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten. Schedule.
 _SWEEPS = 60
@@ -43,9 +45,9 @@ class _Kernel:
     def compiled(self) -> Any:
         return load("rover_pipeline.numerics.compiled:compiled")(self.function)
 
-    def __call__(self, *arrays: np.ndarray) -> Any:
-        few = sum(each.size for each in arrays) <= _FEW and all(each.size and each.dtype == "f8" for each in arrays)
-        if not few or not self.left or "compiled" in self.__dict__:
+    def __call__(self, *arrays: Any) -> Any:
+        few = self.left and sum(each.size for each in arrays) <= _FEW
+        if not few or "compiled" in self.__dict__ or not all(each.size and each.dtype == "f8" for each in arrays):
             return self.compiled(*arrays)
         self.left -= 1
         lists = [each.tolist() for each in arrays]
@@ -110,15 +112,19 @@ def cholesky_banded(band: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         LinAlgError: the matrix is not positive definite.
     """
     columns = (np.asarray if overwrite else np.array)(band.T, "f8", order="C")
-    if minor := _cholesky_banded(columns):
-        raise LinAlgError(f"{minor}-th leading minor not positive definite")
+    for part in blocks(len(columns)):
+        if minor := _cholesky_banded(columns, part.start, part.stop):
+            raise LinAlgError(f"{minor}-th leading minor not positive definite")
     return columns.T
 
 
 def cho_solve_banded(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
     """x of a x = right, f8 (n,) or (n, m), by the factor of `cholesky_banded`."""
     solution = np.array(right, "f8", order="C")
-    _solve_banded(_contiguous(lower.T, "f8"), solution.reshape(len(solution), -1))
+    columns, rows = _contiguous(lower.T, "f8"), solution.reshape(len(solution), -1)
+    for step in (1, -1):
+        for part in blocks(len(columns), step=step):
+            _solve_banded(columns, rows, part.start, part.stop, step > 0)
     return solution
 
 
@@ -140,8 +146,8 @@ def eigh(a: Any) -> tuple[np.ndarray, np.ndarray]:
         LinAlgError: a matrix has numbers that are not finite.
     """
     a = np.asarray(a)
-    lower = np.tril(a).astype(np.result_type(a, "f8"))
-    a = np.array(lower + np.swapaxes(np.tril(lower, -1), -1, -2).conj(), order="C")
+    a = np.tril(a).astype(np.result_type(a, "f8"), order="C", copy=False)
+    a += np.swapaxes(np.tril(a, -1), -1, -2).conj()
     vectors = np.zeros(a.shape, a.dtype)
     if not np.isfinite(a).all() or not _jacobi(_stacked(a), _stacked(vectors)):
         raise LinAlgError("Eigenvalues did not converge")
@@ -177,7 +183,8 @@ def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _by_kernel(left: np.ndarray, right: np.ndarray, wide: np.dtype) -> np.ndarray:
     batch = _batch(left, right)
     product = np.zeros((*batch, left.shape[-2], right.shape[-1]), wide)
-    _multiply(_operand(left, batch, wide), _operand(right, batch, wide), _stacked(product))
+    for part in blocks(batch[0], _COLUMNS) if batch else [slice(None)]:
+        _multiply(_operand(left, batch, part, wide), _operand(right, batch, part, wide), _stacked(product[part]))
     return product
 
 
@@ -187,11 +194,11 @@ def _batch(left: np.ndarray, right: np.ndarray) -> tuple[int, ...]:
     return batch if other in ((), batch) else np.broadcast_shapes(batch, other)
 
 
-def _operand(matrix: np.ndarray, batch: tuple[int, ...], kind: Any) -> np.ndarray:
-    """One matrix for all, or one for each of the batch: (1 or N, n, m)."""
+def _operand(matrix: np.ndarray, batch: tuple[int, ...], part: slice, kind: Any) -> np.ndarray:
+    """One matrix for all, or one for each of a part of the batch: (1 or N, n, m)."""
     if matrix.ndim > 2 and matrix.shape[:-2] != batch:
         matrix = np.broadcast_to(matrix, batch + matrix.shape[-2:])
-    return _stacked(_contiguous(matrix, kind))
+    return _stacked(_contiguous(matrix if matrix.ndim == 2 else matrix[part], kind))
 
 
 def _contiguous(matrix: np.ndarray, kind: Any) -> np.ndarray:
@@ -272,10 +279,11 @@ def _cholesky(a: np.ndarray) -> bool:
 
 
 @_Kernel
-def _cholesky_banded(columns: np.ndarray) -> int:
-    """Factor in place columns (n, width) from the diagonal down; the number of the minor that is not positive, or 0."""
+def _cholesky_banded(columns: np.ndarray, start: int, stop: int) -> int:
+    """Factor in place `start:stop` of columns (n, width) from the diagonal down, where those before them are factored;
+    the number of the minor that is not positive, or 0."""
     count, width = columns.shape
-    for j in range(count):
+    for j in range(start, stop):
         if not columns[j, 0] > 0:
             return j + 1
         root = math.sqrt(columns[j, 0])
@@ -289,16 +297,16 @@ def _cholesky_banded(columns: np.ndarray) -> int:
 
 
 @_Kernel
-def _solve_banded(columns: np.ndarray, right: np.ndarray) -> None:
-    """Solve for `right` (n, m) in place, by a factor (n, width)."""
+def _solve_banded(columns: np.ndarray, right: np.ndarray, start: int, stop: int, down: bool) -> None:
+    """Solve for rows `start:stop` of `right` (n, m) in place, by a factor (n, width), or by its transpose upwards."""
     count, width = columns.shape
-    for j in range(count):
+    for j in range(start, stop if down else start):
         for m in range(right.shape[1]):
             right[j, m] /= columns[j, 0]
         for k in range(1, min(width, count - j)):
             for m in range(right.shape[1]):
                 right[j + k, m] -= columns[j, k] * right[j, m]
-    for j in range(count - 1, -1, -1):
+    for j in range((start if down else stop) - 1, start - 1, -1):
         for k in range(1, min(width, count - j)):
             for m in range(right.shape[1]):
                 right[j, m] -= columns[j, k] * right[j + k, m]

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.numerics.blocks import BLOCK, blocks
+from rover_pipeline.numerics.blocks import BLOCK, IN_MEMORY, Memory, blocks
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
@@ -262,6 +262,7 @@ class Echoes(NamedTuple):
         mount: Mount,
         max_doppler: float | None,
         origin: float,
+        memory: Memory = IN_MEMORY,
     ) -> Echoes:
         """The points of all frames that are valid and whose pose is known.
 
@@ -272,6 +273,7 @@ class Echoes(NamedTuple):
             mount: the radar's pose in the lidar frame.
             max_doppler: largest unambiguous radial speed, m/s.
             origin: s, time that all times are counted from.
+            memory: for the points.
         """
         found = []
         for part in blocks(len(instants), BLOCK // 16):  # each frame has hundreds of points
@@ -286,12 +288,12 @@ class Echoes(NamedTuple):
             distance = np.linalg.norm(xyz, axis=1)
             direction = turned / np.maximum(distance, 1e-6)[:, None]
             speed = doppler + np.einsum("ni,ni->n", states.vel[frame], direction)
-            place = (states.pos[frame] + turned)[:, :2].copy()
-            found.append((instants[part][frame] - origin, place, direction[:, :2].copy(), speed, distance))
+            place = (states.pos[frame] + turned)[:, :2]
+            columns = instants[part][frame] - origin, place, direction[:, :2], speed, distance
+            found.append([memory.hold(each) for each in columns])
         order = np.argsort(np.concatenate([each[0] for each in found]), kind="stable")
-        columns = [list(each) for each in zip(*found, strict=True)]
-        found.clear()  # hardly more than the result is held
-        return Echoes._make([*(np.concatenate(columns.pop(0))[order] for _ in range(5)), 2 * (max_doppler or 0.0)])
+        ordered = (memory.hold(np.concatenate(each)[order]) for each in zip(*found, strict=True))
+        return Echoes._make([*ordered, 2 * (max_doppler or 0.0)])
 
     def of_body(self, body: Body, times: np.ndarray) -> Measurements | None:
         """The radial velocities of a body, as measurements of its motion; None if there are none.

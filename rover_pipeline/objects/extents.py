@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.blocks import BLOCK, blocks
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.objects.clusters import CELL_M, Clusters
@@ -36,6 +37,9 @@ class PlanePoses(NamedTuple):
     yaw: np.ndarray  #: f8 (C,), rad.
     vel: np.ndarray  #: f8 (C, 2), m/s.
     turn: np.ndarray  #: f8 (C,), rad/s.
+
+    def select(self, chosen: slice) -> PlanePoses:
+        return PlanePoses(*(array[chosen] for array in self))
 
     @staticmethod
     def standing(centre: np.ndarray, yaw: float) -> PlanePoses:
@@ -102,11 +106,14 @@ class Extents(NamedTuple):
     @staticmethod
     def of(clusters: Clusters, poses: PlanePoses) -> Extents:
         """Of clusters, as the body was at their times, whose poses these are."""
-        places = deskewed(clusters.outline.astype("f8"), clusters.later.astype("f8"), poses)
-        own = turned(places, -poses.yaw[:, None])
-        lowest, highest, row = own.argmin(axis=1), own.argmax(axis=1), np.arange(len(own))[:, None]
-        low, high = (np.take_along_axis(own, at[:, None], axis=1)[:, 0] for at in (lowest, highest))
-        return Extents(low, high, clusters.open[row, lowest], clusters.open[row, highest])
+        found = []
+        for part in blocks(len(clusters.time), BLOCK // 16):  # each has about a hundred points
+            some, there = clusters.select(part), poses.select(part)
+            own = turned(deskewed(some.outline.astype("f8"), some.later.astype("f8"), there), -there.yaw[:, None])
+            lowest, highest, row = own.argmin(axis=1), own.argmax(axis=1), np.arange(len(own))[:, None]
+            low, high = (np.take_along_axis(own, at[:, None], axis=1)[:, 0] for at in (lowest, highest))
+            found.append((low, high, some.open[row, lowest], some.open[row, highest]))
+        return Extents(*map(np.concatenate, zip(*found, strict=True)))
 
     def typical_size(self, distance: np.ndarray) -> np.ndarray:
         """Length and width of a body, f8 (2,), m, of which many clusters show a part.
@@ -183,10 +190,12 @@ class Headings(NamedTuple):
         or at a right angle to it (after Zhang et al., Efficient L-shape fitting for vehicle detection using laser
         scanners, IV 2017). The motion in many sweeps says which: in a single one it is not well known.
         """
-        sample = clusters.sample.astype("f8")
-        places = deskewed(sample[..., :2], sample[..., 2], poses) - poses.centre[:, None]
-        own = turned(places, -poses.yaw[:, None])
-        found = [_direction(points[np.isfinite(points[:, 0])]) for points in own]
+        found = list[tuple[float, float]]()
+        for part in blocks(len(clusters.time), BLOCK // 16):
+            sample, there = clusters.sample[part].astype("f8"), poses.select(part)
+            places = deskewed(sample[..., :2], sample[..., 2], there) - there.centre[:, None]
+            own = turned(places, -there.yaw[:, None])
+            found += [_direction(points[np.isfinite(points[:, 0])]) for points in own]
         turn, sd = np.array(found).reshape(-1, 2).T
         known = np.isfinite(turn)
         yaw = poses.yaw.copy()

@@ -16,6 +16,7 @@ from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.mapping.sweeps import spread_floor
 from rover_pipeline.mapping.tuning import TUNING as OF_MAPS
+from rover_pipeline.numerics.blocks import release
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
@@ -78,7 +79,8 @@ def objects(
     size = max(1, round(2 * FAR_S / motion.interval))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
     moves, stands = map(list, zip(*recording.map(detector, ranges), strict=True))
-    stamps = motion.trajectory.ts - origin
+    stamps, memory = motion.trajectory.ts - origin, recording.memory()
+    release()
     echoes, warnings, assumed = None, list(notes), []
     if points is not None and options.radar:
         frame = frame_duration(points["ts"], config, sidecar, radar)
@@ -86,8 +88,8 @@ def objects(
         warnings += [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
         assumed = mount_notes("radar", rig=options.rig, recorded=config)
         instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
-        echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
-    moving = Clusters.joined(moves)
+        echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin, memory)
+    moving = Clusters(*map(memory.hold, Clusters.joined(moves)))
     count = len(moving.time)
     step = 2 * np.pi / lidar.columns
     bodies = _moving(moving, stamps, echoes, options, step)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -134,17 +135,17 @@ _UNASSIGNED = 1e6
 class Track:
     """One body."""
 
-    hits: list[Clusters]  #: its clusters, in the order of their times.
+    hits: list[int]  #: numbers of its clusters, in the order of their times.
     state: np.ndarray  #: f8 (4,), x, y, m, and their velocities, m/s, at `time`, s.
     cov: np.ndarray  #: f8 (2, 2), of a position and a velocity along any direction.
     time: float
     misses: int = 0  #: sweeps since the last cluster.
 
     @staticmethod
-    def begun(own: Clusters) -> Track:
-        """A track that begins with a cluster."""
+    def begun(number: int, own: Clusters) -> Track:
+        """A track that begins with a cluster, which has a number."""
         cov = np.diag([float(_variance(own)[0]), SPEED_SD**2])
-        return Track([own], np.array([*own.middle[0], 0.0, 0.0]), cov, float(own.time[0]))
+        return Track([number], np.array([*own.middle[0], 0.0, 0.0]), cov, float(own.time[0]))
 
     def predicted(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Position, f8 (N, 2), m, and covariance, f8 (N, 2, 2), at some times, f8 (N,), s."""
@@ -155,15 +156,15 @@ class Track:
         added = TUNING.track_noise * np.stack([span**3 / 3, span**2 / 2, span**2 / 2, span], axis=-1).reshape(-1, 2, 2)
         return self.state[:2] + dt[:, None] * self.state[2:], matmul(f, self.cov, f.transpose(0, 2, 1)) + added
 
-    def update(self, own: Clusters) -> None:
-        """Take a cluster as the next one."""
+    def update(self, number: int, own: Clusters) -> None:
+        """Take a cluster, which has a number, as the next one."""
         place, cov = (each[0] for each in self.predicted(own.time))
         gain = cov[0] / (cov[0, 0] + float(_variance(own)[0]))
         innovation = own.middle[0] - place
         self.state = np.concatenate([place, self.state[2:]]) + np.outer(gain, innovation).ravel()
         self.cov = cov - np.outer(gain, cov[0])
         self.time, self.misses = float(own.time[0]), 0
-        self.hits.append(own)
+        self.hits.append(number)
 
 
 def _variance(clusters: Clusters) -> np.ndarray:
@@ -174,20 +175,18 @@ def _variance(clusters: Clusters) -> np.ndarray:
 def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> Iterator[Clusters]:
     """The clusters of each body, also of what is seen for a moment, in the order of the bodies' first ones.
 
-    They are joined one track after another.
-
     Args:
         clusters: in the order of their sweeps.
         stamps: f8 (sweep,), s.
         coast: longest time without a cluster, s.
     """
     live, ended = list[Track](), list[Track]()
-    edges = np.searchsorted(clusters.frame, np.arange(len(stamps) + 1))
-    for sweep, stamp in enumerate(stamps.tolist()):
-        found = clusters.select(slice(edges[sweep], edges[sweep + 1]))
+    edges = np.searchsorted(clusters.frame, np.arange(len(stamps) + 1)).tolist()
+    for stamp, (first, end) in zip(stamps.tolist(), pairwise(edges), strict=True):
+        found = clusters.select(slice(first, end))
         pairs = _assigned(live, found)
         for row, column in pairs.items():
-            live[row].update(found.select(slice(column, column + 1)))
+            live[row].update(first + column, found.select(slice(column, column + 1)))
         kept: list[Track] = []
         for row, track in enumerate(live):
             track.misses += row not in pairs
@@ -195,9 +194,9 @@ def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> Iter
             over = track.misses > len(track.hits) or stamp - track.time > coast
             (ended if over else kept).append(track)
         begun = sorted(set(range(len(found.time))) - set(pairs.values()))
-        live = [*kept, *(Track.begun(found.select(slice(n, n + 1))) for n in begun)]
-    tracks = sorted([*ended, *live], key=lambda track: float(track.hits[0].time[0]))
-    return (Clusters.joined(track.hits) for track in tracks)
+        live = [*kept, *(Track.begun(first + n, found.select(slice(n, n + 1))) for n in begun)]
+    tracks = sorted([*ended, *live], key=lambda track: float(clusters.time[track.hits[0]]))
+    return (clusters.select(np.array(track.hits)) for track in tracks)
 
 
 def _assigned(tracks: list[Track], clusters: Clusters) -> dict[int, int]:

@@ -17,6 +17,7 @@ from rover_pipeline.imu.units import units_of
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import MAD_TO_SD
@@ -48,6 +49,7 @@ class Samples(NamedTuple):
         options: OdometryOptions,
         sweeps: np.ndarray,
         origin: float,
+        memory: Memory = IN_MEMORY,
     ) -> Samples:
         """The samples of a recording.
 
@@ -69,7 +71,8 @@ class Samples(NamedTuple):
             force = np.where(bad[:, None], np.nan, acc.astype("f8"))
             factor, unit, _, _ = units_of(times[known], force[known], rates[known])
             force *= factor
-        return cls(times[known], rates[known], force[known], unit)
+        times, rates, force = (memory.hold(each[known]) for each in (times, rates, force))
+        return cls(times, rates, force, unit)
 
 
 class Imu(NamedTuple):

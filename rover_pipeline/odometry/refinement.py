@@ -16,6 +16,7 @@ import numpy as np
 from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.blocks import let_go
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.batch_pass import BatchPass
 from rover_pipeline.odometry.clouds import BLOCK
@@ -192,7 +193,8 @@ def refine_in_batch(
             else:
                 batch = together
         parts = reader.recording.map(batch.segments.information, ranges, "judge", processes=True)
-        sweeps = SweepInformation(*map(np.concatenate, zip(*parts, strict=True)))
+        held = map(reader.recording.memory().hold, map(np.concatenate, zip(*parts, strict=True)))
+        sweeps = SweepInformation(*held)
         return Refined(batch, sweeps, dropped, mounts, left_out, found)
 
 
@@ -373,13 +375,14 @@ def _at_once(
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
 ) -> Batch:
     """What all sweeps at once say about a trajectory, and the gyroscope, if there is one."""
-    recording, options = reader.recording, reader.options
+    recording, options, memory = reader.recording, reader.options, reader.recording.memory()
     vibration = gyro[0].vibration if gyro else NO_VIBRATION
     fits: list[list[SweepFit]] = [[] for _ in (reader, *reader.others)]
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
+    trajectory = trajectory._replace(pos=memory.hold(trajectory.pos), rot=memory.hold(trajectory.rot))
     expected = [(errors.common, 1.0), *(errors.others or [(errors.common, 1.0)] * len(reader.others))]
-    system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(ranges))
+    system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(ranges), memory)
     segments = BatchPass(reader, trajectory, ranges, cast(Exchange, reader.kept).part(), errors, vibration)
     deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
     for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
@@ -388,9 +391,10 @@ def _at_once(
             system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
             own += part_fits
         information.append(np.reshape(part, (-1, 6, 6)))
+        let_go()
     scale = noise_scale(fits[0])
     others = tuple((correlations(each), noise_scale(each) / scale) for each in fits[1:])
-    information_of_sweeps = np.concatenate(information) / scale
+    information_of_sweeps = memory.hold(np.concatenate(information) / scale)
     batch = Batch(segments, fits[0], information_of_sweeps, system, scale, others=others)
     if gyro:
         batch.add_rates(gyro[0].gyro, gyro[1])

@@ -18,6 +18,7 @@ from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.blocks import release
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.prepare import prepare
@@ -104,8 +105,9 @@ def odom(
     }
     if options.imu is True:  # a name means that one alone
         given |= {name: each.whole for name, each in recording.others.items()}
+    arguments = options, recorded, origin, recording.memory()
     imus = {
-        name: (Samples.of((ts, avel, acc, good), options, recorded, origin), find_mount(name, options.rig, config))
+        name: (Samples.of((ts, avel, acc, good), *arguments), find_mount(name, options.rig, config))
         for name, each in given.items()
         for ts, avel, acc, good in [map(each.get, ("imu_ts", "imu_avel", "imu_acc", "imu_valid"))]
         if ts is not None and avel is not None and len(ts) > 1
@@ -138,12 +140,17 @@ def odom(
     reader = replace(reader, apart=apart)
     beside, left_out = other_lidars(recording, reader, config, origin)
     refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    del trajectories, trajectory  # each is as long as the recording
     batch, sweeps, left_out = refined.batch, refined.sweeps, {**left_out, **refined.left_out}
     if refined.dropped:
         imu = imu.without(refined.dropped, chosen)
     state = batch.states(times)
-    cov = without_tilt(batch.covariances(times), sweeps.information, batch.fits, state.rot, times)
+    cov = batch.covariances(times)
+    release()
+    cov = without_tilt(cov, sweeps.information, batch.fits, state.rot, times)
+    release()
     quality = Quality.of(batch, sweeps, cov, state, times)
+    release()
     cov = as_measured(cov, sweeps.motion, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
     summaries = [seam_summary(seam) for seam in seams]

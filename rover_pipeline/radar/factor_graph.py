@@ -21,7 +21,7 @@ from scipy.special import chdtrc, chdtri
 
 from rover_pipeline.kinematics.preintegration import ACC_BIAS, AT_ONCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
-from rover_pipeline.numerics.blocks import Memory
+from rover_pipeline.numerics.blocks import Memory, blocks, release
 from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.tuning import TUNING
@@ -96,9 +96,9 @@ class Smoothed(NamedTuple):
     cov: np.ndarray  #: f8 (N, 15, 15), of rotation (in the body frame, rad), velocity, position, and both biases.
     weight: np.ndarray  #: f8 (N,), of the velocity of the first radar, 0 to 1; 0 where there is none.
 
-    def move(self, step: np.ndarray, memory: Memory) -> None:
+    def move(self, step: np.ndarray) -> None:
         """Change the states by a step of the unknowns, f8 (N, 15), in the order of `cov`."""
-        for part in memory.blocks(len(step), AT_ONCE):
+        for part in blocks(len(step), AT_ONCE):
             self.rot[part] = matmul(self.rot[part], exp(step[part, :3]))
             for number, values in enumerate(self[1:5], 1):
                 values[part] += step[part, 3 * number : 3 * number + 3]
@@ -144,14 +144,15 @@ def smooth(
     Returns:
         The states; weights of the velocities of each radar, f8 (M,), 0 to 1; common errors.
     """
+    release()
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
     shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
-    blocks = (memory.zeros(*shape) for shape in shapes)
+    arrays = (memory.zeros(*shape) for shape in shapes)
     # Of a mount that is wanted all of it; otherwise how a radar is turned is no more than what others explain.
     widened = np.tile((np.arange(8) == 7) | radars[0].unknown[4], len(radars))[np.tile(radars[0].unknown, len(radars))]
     scales = np.tile(np.arange(common.shape[1]) == 0, len(radars))
-    found = _Equations._make([*blocks, widened, scales, *np.zeros((2, len(radars))), *np.zeros((2, size)), memory])
+    found = _Equations._make([*arrays, widened, scales, *np.zeros((2, len(radars))), *np.zeros((2, size))])
     for number in range(ITERATIONS):
         # Several radars that contradict one another would all be doubted at the first guess.
         robust = number > 1 or not radars[0].unknown[1]
@@ -161,13 +162,13 @@ def smooth(
         common = np.clip(common + change.reshape(common.shape), -0.5, 0.5)
         # A parabola is no better than where it was taken.
         common[:, -1] = np.clip(common[:, -1], -radars[0].time_sigma, radars[0].time_sigma)
-        state.move(step, memory)
+        state.move(step)
         if robust and np.abs(step).max() < _SMALL_STEP:
             break
     weights = _fill(found, state, imu, radars, common, rot, vertical)
     _, _, cov, spread, own = _solved(found)
     # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
-    for part in memory.blocks(len(cov) - 1, AT_ONCE, -1):
+    for part in blocks(len(cov) - 1, AT_ONCE, -1):
         for n in range(part.stop - 1, part.start - 1, -1):
             gain = matmul(cov[n], found.above[n])
             cov[n] += matmul(gain, cov[n + 1], gain.T)
@@ -180,7 +181,7 @@ def smooth(
     birge = squares / np.maximum(freedoms, 1.0)
     wider = np.tile(np.sqrt(np.maximum(np.append(birge, np.ones(4)), 1.0))[unknown], len(radars))
     information, own, settled = inv(own) - np.diag(found.known), own * np.outer(wider, wider), True
-    for part in memory.blocks(len(cov), AT_ONCE):
+    for part in blocks(len(cov), AT_ONCE):
         cov[part] += matmul(spread[part], own, np.swapaxes(spread[part], 1, 2))
         settled &= bool((np.square(step[part]) <= cov[part, range(15), range(15)]).all())
     # The larger one of several is an outlier as rarely as one alone.
@@ -228,7 +229,6 @@ class _Equations(NamedTuple):
     excess: np.ndarray  #: f8 (K,), what the errors of each cost over what errors of the stated size do.
     known: np.ndarray  #: f8 (B,), information on common errors beforehand.
     pull: np.ndarray  #: f8 (B,), its right side.
-    memory: Memory  #: that holds them.
 
 
 def _fill(
@@ -243,9 +243,9 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below, _, _, bend, _, known, pull, memory = found
+    diagonal, above, border, corner, right, below, _, _, bend, _, known, pull = found
     diagonal[0] = right[0] = border[0] = corner[:] = below[:] = bend[:] = 0
-    for part in memory.blocks(len(above), AT_ONCE):
+    for part in blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
         own_state = Smoothed(*(each[around] for each in state))
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
@@ -294,7 +294,7 @@ def _add_velocities(
     turned, moved = radar.unknown[[1, 4]]
     if moved:
         radar = radar._replace(arm=radar.arm + common[4:7])
-    for part in found.memory.blocks(len(weights), AT_ONCE):
+    for part in blocks(len(weights), AT_ONCE):
         at, information, changed = radar.at[part], radar.information[part], radar.rotation.T
         into = np.swapaxes(state.rot[at], 1, 2)
         own = np.einsum("nij,nj->ni", into, state.vel[at])
@@ -375,14 +375,14 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
         The states, f8 (N, 15), and the common errors, f8 (B,); inverses of the pivots, in place of the diagonal; how
         the states follow the common errors, f8 (N, 15, B), and the covariance of these, f8 (B, B).
     """
-    inverses, above, memory = found.diagonal, found.above, found.memory
+    inverses, above = found.diagonal, found.above
     inverses[0] = inv(inverses[0])
-    for part in memory.blocks(len(above), AT_ONCE):
+    for part in blocks(len(above), AT_ONCE):
         for n in range(part.start, part.stop):
             gain = matmul(above[n].T, inverses[n])
             inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
     sides = np.concatenate([found.right[..., None], found.border], axis=2)
-    solved = _substituted(inverses, above, sides, memory)
+    solved = _substituted(inverses, above, sides)
     solution, spread = solved[..., 0], solved[..., 1:]
     # Errors may be larger than they are stated to be (Birge's ratio).
     own, excess = found.corner - np.einsum("nij,nik->jk", found.border, spread), np.ones(len(found.known))
@@ -404,13 +404,13 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
 
 
-def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray, memory: Memory) -> np.ndarray:
+def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The solution of a block tridiagonal system, of the inverses of its pivots, in place of one or several sides."""
-    for part in memory.blocks(len(above), AT_ONCE):
+    for part in blocks(len(above), AT_ONCE):
         for n in range(part.start, part.stop):
             right[n + 1] -= matmul(matmul(above[n].T, inverses[n]), right[n])
     right[-1] = matmul(inverses[-1], right[-1])
-    for part in memory.blocks(len(above), AT_ONCE, -1):
+    for part in blocks(len(above), AT_ONCE, -1):
         for n in range(part.stop - 1, part.start - 1, -1):
             right[n] = matmul(inverses[n], right[n] - matmul(above[n], right[n + 1]))
     return right

@@ -25,7 +25,7 @@ from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, remove_tilt, skew
 from rover_pipeline.kinematics.stated import mount_notes
-from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smooth
@@ -80,7 +80,7 @@ def radar_odom(
     counts = {name: (used, all - used) for name, used, all in zip(radars, believed, known, strict=True)}
     used, doubts = map(sum, zip(*counts.values(), strict=True))
     contradicted, valid = doubts > TUNING.contradicted * max(used + doubts, 1), np.zeros(recording.count, "u1")
-    for part, channels in _channels(result, (mount, imu_mount), -frame.middle, memory):
+    for part, channels in _channels(result, (mount, imu_mount), -frame.middle):
         valid[part] = result.valid[part] & np.isfinite(channels["pos"]).all(axis=1) & (not contradicted)
         if several:  # of which none may have velocities
             channels.setdefault("vel_cov", np.full((len(channels["pos"]), 3, 3), np.nan, "f4"))
@@ -287,7 +287,7 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
     white = options.acc_noise**2 * imu.seconds * np.minimum(imu.longest, imu.seconds) ** 2 / 12
-    for part in memory.blocks(len(white), AT_ONCE):
+    for part in blocks(len(white), AT_ONCE):
         imu.cov[part, range(9), range(9)] += widened[part]
         imu.cov[part, range(6, 9), range(6, 9)] += white[part, None]
     factors = [as_factor(each, nodes, recorded, memory, several=bool(others)) for each in radars]
@@ -304,7 +304,7 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
     motion = motion._replace(weight=weights[0])
     # The heading drifts, and with it the velocity in the world. The radar measures the velocity in its own frame.
     sigma, tilt = np.empty(count), np.empty(count)
-    for part in memory.blocks(count, AT_ONCE):
+    for part in blocks(count, AT_ONCE):
         into, cov = np.swapaxes(motion.rot[part], 1, 2), motion.cov[part, :6, :6]
         change = np.concatenate([skew(np.einsum("nij,nj->ni", into, motion.vel[part])), into], axis=2)
         own = matmul(change, cov, np.swapaxes(change, 1, 2))
@@ -326,7 +326,7 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
 
 
 def _channels(
-    result: Estimate, mounts: tuple[Mount, Mount], early: float, memory: Memory = IN_MEMORY
+    result: Estimate, mounts: tuple[Mount, Mount], early: float
 ) -> Iterator[tuple[slice, dict[str, np.ndarray]]]:
     """Ranges of states, and the channels of the table, of the radar, at instants `early` seconds after theirs.
 
@@ -335,7 +335,7 @@ def _channels(
     """
     (radar, imu), origin, into = mounts, None, mounts[0].rotation.T
     arm = radar.translation - imu.translation
-    for part in memory.blocks(len(result.sigma), AT_ONCE):
+    for part in blocks(len(result.sigma), AT_ONCE):
         motion = Smoothed._make([each[part] for each in result.motion])
         turn = result.avel[part] - motion.gyro_bias
         swing = np.cross(turn, arm)

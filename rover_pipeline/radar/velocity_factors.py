@@ -13,7 +13,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import PRIOR_SIGMA
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, integrated, sampled
 from rover_pipeline.kinematics.rotation import skew
-from rover_pipeline.numerics.blocks import Memory
+from rover_pipeline.numerics.blocks import Memory, blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.numerics.robust import FALSE_ALARM
@@ -103,7 +103,7 @@ def as_factor(radar: Measured, nodes: np.ndarray, imu: Recorded, memory: Memory,
     cov += matmul(radar.mount.rotation.T, swing_of(imu.avel, arm), radar.mount.rotation)
     vertical, min_error = radar.vertical_sigma, radar.options.least_error
     measured, information = memory.zeros(len(at), 3), memory.zeros(len(at), 3, 3)
-    for part in memory.blocks(len(at), AT_ONCE):
+    for part in blocks(len(at), AT_ONCE):
         measured[part], information[part] = without_prior(cov[part], radar.vel[part], vertical[part], min_error)
     mount_sigma = np.repeat([common * several, 0.0], 3) if radar.mount_sigma is None else radar.mount_sigma
     sigma = np.concatenate([[common], mount_sigma, PRIOR_SIGMA[6:]])
@@ -112,7 +112,7 @@ def as_factor(radar: Measured, nodes: np.ndarray, imu: Recorded, memory: Memory,
     instants, places = np.unique(now, return_inverse=True)
     moved = memory.zeros(*now.shape, 3), memory.zeros(*now.shape, 3, 3), memory.zeros(*now.shape, 3)
     states = integrated(instants, *imu[:3], memory)
-    for part in memory.blocks(len(at), AT_ONCE):
+    for part in blocks(len(at), AT_ONCE):
         moved[0][:, part] = [sampled(each, imu.ts, imu.avel) for each in now[:, part]]
         rot, gained = (each[places.reshape(now.shape)[:, part]] for each in states)
         moved[1][:, part] = matmul(np.swapaxes(rot[0], 1, 2), rot)

@@ -246,16 +246,16 @@ def test_arrays_on_disk_keep_their_values_and_are_not_held_in_memory(tmp_path: P
 import sys
 from pathlib import Path
 import numpy as np
-from rover_pipeline.numerics.blocks import Memory, OnDisk
+from rover_pipeline.numerics.blocks import Memory, OnDisk, blocks
 
 def peak():
     return int(dict(line.split(":", 1) for line in open("/proc/self/status"))["VmHWM"].split()[0]) / 1024
 
 memory = Memory() if sys.argv[1] == "memory" else OnDisk(Path(sys.argv[1]))
 before, values = peak(), memory.zeros(8_000_000)
-for part in memory.blocks(len(values), 100_000):
+for part in blocks(len(values), 100_000):
     values[part] = np.arange(part.start, part.stop)
-for part in memory.blocks(len(values), 100_000, -1):
+for part in blocks(len(values), 100_000, -1):
     assert (values[part] == np.arange(part.start, part.stop)).all()
 print(peak() - before)
 """

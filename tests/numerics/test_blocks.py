@@ -26,6 +26,6 @@ def test_the_equations_of_a_trajectory_are_the_same_whatever_the_size_of_the_par
     system.band[0] += rng.uniform(1, 2, system.band[0].shape)
     system.right += rng.normal(size=system.right.shape)
     once = system.matrix(1.5), system.solve(1.5)[0].pos
-    monkeypatch.setattr(batch, "_CONTROLS", 16)
+    monkeypatch.setattr(batch, "CONTROLS", 16)
     parts = system.matrix(1.5), system.solve(1.5)[0].pos
     assert [each.tobytes() for each in once] == [each.tobytes() for each in parts]

@@ -14,6 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.cross_validation import TwoMaps, world_rays
@@ -38,8 +39,8 @@ from rover_pipeline.odometry.surfels import LARGE, SurfelMap
 if TYPE_CHECKING:
     from rover_pipeline.odometry.other_lidars import OtherLidar
 
-#: Control points whose prior is computed at once. Schedule.
-_CONTROLS = 1024
+#: Control points whose prior is computed at once, or poses that depend on as many. Schedule.
+CONTROLS = 1024
 #: How far rays get into thick planes, in thicknesses (see `Nuisance`): standard deviation before anything is measured,
 #: and the largest. Where leaves are all alike, and all rays are from one side, it is 1. Tuned: by hand.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
@@ -134,6 +135,7 @@ class SplineSystem:
     Args:
         nuisance: f8 (K,), what all points have in common, which the equations are about as well; see `Nuisance`.
         unknown: first and last instant, s, of spans in which the motion is not known and has no prior either.
+        memory: for what is as large as the matrix.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class SplineSystem:
         options: OdometrySection,
         nuisance: np.ndarray | None = None,
         unknown: Iterable[tuple[float, float]] = (),
+        memory: Memory = IN_MEMORY,
     ) -> None:
         count, unknowns = len(trajectory.pos), DEPTH + len(options.voxels)
         # The third difference of four control points is the jerk between the two in the middle.
@@ -152,13 +155,15 @@ class SplineSystem:
             self.known += [stop + ORDER - 1, max(start, stop)]
         self.known += [count]
         self.nuisance = np.zeros(unknowns) if nuisance is None else nuisance
-        self.of_nuisance = Nuisance.nothing(unknowns, count)
+        self.of_nuisance = Nuisance.nothing(unknowns, 0)._replace(cross=memory.zeros(unknowns, count, 6))
         self.expected = np.full(unknowns, _DEPTH)
         self.expected[ELEVATION] = np.radians(ELEVATION_DEGREES)
         deepest = np.where(np.array(options.voxels) > LARGE, 0.0, _MAX_DEPTH)
         self.max_nuisance = np.concatenate([[np.inf], deepest])
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
-        self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
+        # In the order of the control points, so that those of a part are near one another.
+        self.memory, self.right = memory, memory.zeros(count, 6)
+        self.band = memory.zeros(count, 6, 6 * ORDER).transpose(2, 0, 1)
 
     @property
     def is_too_deep(self) -> bool:
@@ -173,7 +178,8 @@ class SplineSystem:
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""
         other = copy(self)
-        other.band, other.right = self.band.copy(), self.right.copy()
+        other.band = self.memory.hold(self.band.transpose(1, 2, 0)).transpose(2, 0, 1)
+        other.right = self.memory.hold(self.right)
         return other
 
     def add(self, part: SplineEquations, weight: float = 1.0) -> None:
@@ -195,13 +201,13 @@ class SplineSystem:
         Args:
             scale: variance of the measurements, relative to the expected one.
         """
-        matrix = np.empty((6 * ORDER, self.right.size), order="F")
-        for start, stop in self._parts():
+        matrix = self.memory.zeros(len(self.right), 6, 6 * ORDER)
+        for part in blocks(len(self.right), CONTROLS):
             # Block [m, k] is in column m - k: what is in the last columns is of the next control points.
-            band = _banded(self._prior(start, min(stop + ORDER, len(self.right))).blocks)[:, : stop - start]
-            part = band + self.band[:, start:stop] / scale
-            matrix[:, 6 * start : 6 * stop] = part.reshape(len(part), -1)
-        return matrix
+            prior = self._prior(part.start, min(part.stop + ORDER, len(self.right)))
+            band = _banded(prior.blocks)[:, : part.stop - part.start] + self.band[:, part] / scale
+            matrix[part] = band.transpose(1, 2, 0)
+        return matrix.reshape(-1, 6 * ORDER).T
 
     def solve(self, scale: float = 1.0) -> tuple[SplineTrajectory, np.ndarray]:
         """The trajectory and what all points have in common after one step of Gauss-Newton on all equations.
@@ -209,9 +215,9 @@ class SplineSystem:
         Args:
             scale: as above.
         """
-        known, alone, through, information = self._reduced(scale)
+        known, explained, alone, through, information = self._reduced(scale)
         wanted = self.of_nuisance.right[known] / scale - self.nuisance[known] * self.expected[known] ** -2
-        wanted -= linear.matmul(self.of_nuisance.cross[known].reshape(len(known), alone.size) / scale, alone)
+        wanted -= explained
         nuisance = self.nuisance.copy()
         smallest = np.where(np.arange(len(nuisance)) < DEPTH, -np.inf, 0.0)
         after = nuisance[known] + linear.solve(information, wanted)
@@ -219,7 +225,7 @@ class SplineSystem:
         update = (alone - linear.matmul(through.T, nuisance[known] - self.nuisance[known])).reshape(-1, 6)
         before = self.trajectory
         pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
-        return SplineTrajectory(before.start, before.step, pos, rot), nuisance
+        return before._replace(pos=self.memory.hold(pos), rot=self.memory.hold(rot)), nuisance
 
     def considered(self, scale: float) -> tuple[np.ndarray, np.ndarray]:
         """What the control points do not know because of what all points have in common.
@@ -227,35 +233,31 @@ class SplineSystem:
         Returns:
             f8 (K, M, 6), how each unknown moves the control points; f8 (K, K), the covariance of the unknowns.
         """
-        known, _, through, information = self._reduced(scale)
-        moves, cov = np.zeros(self.of_nuisance.cross.shape), np.diag(self.expected**2)
+        known, _, _, through, information = self._reduced(scale)
+        moves, cov = self.memory.zeros(*self.of_nuisance.cross.shape), np.diag(self.expected**2)
         moves[known] = -through.reshape(len(known), *self.right.shape)
         cov[np.ix_(known, known)] = linear.inv(information)
         cov[ELEVATION, ELEVATION] += np.radians(MEAN_DEGREES) ** 2
         return moves, cov
 
-    def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The common unknowns without the control points (Schur complement).
 
         Returns:
-            i8 (L,), numbers of those unknowns that some points depend on; f8 (6 M,), the step of the control points
-            where the unknowns stay; f8 (L, 6 M), by how much this step shrinks for each unit of an unknown; f8 (L, L),
-            the information of the unknowns.
+            i8 (L,), numbers of those unknowns that some points depend on; f8 (L,), what the step of the control points
+            where the unknowns stay takes from their right side; f8 (6 M,), this step; f8 (L, 6 M), by how much it
+            shrinks for each unit of an unknown; f8 (L, L), the information of the unknowns.
         """
         known = np.flatnonzero((np.diagonal(self.of_nuisance.information) > 0) & (self.max_nuisance > 0))
         right = np.empty((1 + len(known), *self.right.shape))
-        for start, stop in self._parts():
-            right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
-            right[1:, start:stop] = self.of_nuisance.cross[known, start:stop] / scale
+        for part in blocks(len(self.right), CONTROLS):
+            right[0, part] = self._prior(part.start, part.stop).right + self.right[part] / scale
+            right[1:, part] = self.of_nuisance.cross[known, part] / scale
         flat = right.reshape(len(right), -1)
-        solved = linear.solveh_banded(self.matrix(scale), flat.T, overwrite=True).T
+        solved = linear.solveh_banded(self.matrix(scale), flat.T, overwrite=True)
         information = self.of_nuisance.information[np.ix_(known, known)] / scale + np.diag(self.expected[known] ** -2)
-        return known, solved[0], solved[1:], information - linear.matmul(flat[1:], solved[1:].T)
-
-    def _parts(self) -> Iterator[tuple[int, int]]:
-        """Control points whose prior is computed at once: the first one, and one after the last."""
-        for start in range(0, len(self.right), _CONTROLS):
-            yield start, min(start + _CONTROLS, len(self.right))
+        explained = linear.matmul(flat[1:], solved)
+        return known, explained[:, 0], solved[:, 0], solved[:, 1:].T, information - explained[:, 1:]
 
     def _prior(self, start: int, stop: int) -> SplineEquations:
         """The prior of the control points from `start` until before `stop`."""

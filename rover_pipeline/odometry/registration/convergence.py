@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.registration.point_terms import PointErrors
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -68,11 +69,19 @@ def moved(trajectory: SplineTrajectory, by: np.ndarray) -> SplineTrajectory:
 
 def banded_product(band: np.ndarray, vector: np.ndarray, scale: float = 1.0) -> np.ndarray:
     """A symmetric matrix in lower banded form, f8 (B, 6 M), divided by a scale, times a vector, f8 (6 M,)."""
-    product = band[0] / scale * vector
+    product = np.empty_like(vector)
+    for part in blocks(len(vector)):
+        low = max(part.start - len(band) + 1, 0)
+        near = slice(low, part.stop + len(band) - 1)  # what these rows depend on
+        product[part] = _banded_product(band[:, near] / scale, vector[near])[part.start - low : part.stop - low]
+    return product
+
+
+def _banded_product(band: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    product = band[0] * vector
     for below in range(1, len(band)):
-        row = band[below, :-below] / scale
-        product[below:] += row * vector[:-below]
-        product[:-below] += row * vector[below:]
+        product[below:] += band[below, :-below] * vector[:-below]
+        product[:-below] += band[below, :-below] * vector[below:]
     return product
 
 

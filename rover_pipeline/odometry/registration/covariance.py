@@ -10,8 +10,9 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul, solve
-from rover_pipeline.odometry.registration.batch import SplineSystem
+from rover_pipeline.odometry.registration.batch import CONTROLS, SplineSystem
 from rover_pipeline.odometry.spline import ORDER
 
 #: Unknowns of a control point: a position and a rotation. Layout.
@@ -34,21 +35,22 @@ def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarra
         f8 (frame, 6, 6), of a displacement (m) and then of a rotation (rad), both in the lidar frame.
     """
     moves, nuisance = system.considered(scale)
-    blocks, trajectory = _inverse_blocks(system.matrix(scale)), system.trajectory
-    instants = trajectory.locate(ts)
-    weights = instants.weights()
+    inverse, instants = _inverse_blocks(system.matrix(scale)), system.trajectory.locate(ts)
+    rot, all_weights = system.trajectory.at(ts).rot, instants.weights()
     cov = np.zeros((len(ts), _SIZE, _SIZE))
-    for k in range(ORDER):
-        for other in range(k + 1):
-            term = (weights[:, k] * weights[:, other])[:, None, None] * blocks[instants.first + other, k - other]
-            cov += term if k == other else term + np.swapaxes(term, 1, 2)
-    # Errors that all points have in common move all poses together (S. F. Schmidt, 1966).
-    of_poses = sum(weights[:, k, None] * moves[:, instants.first + k] for k in range(ORDER)).swapaxes(0, 1)
-    cov += matmul(np.swapaxes(of_poses, 1, 2), nuisance, of_poses)
-    rot = trajectory.at(ts).rot
-    into_lidar = np.zeros_like(cov)
-    into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot, 1, 2), np.eye(3)
-    return matmul(into_lidar, cov, np.swapaxes(into_lidar, 1, 2))
+    for part in blocks(len(ts), CONTROLS):
+        first, weights, own = instants.first[part], all_weights[part], cov[part]
+        for k in range(ORDER):
+            for other in range(k + 1):
+                term = (weights[:, k] * weights[:, other])[:, None, None] * inverse[first + other, k - other]
+                own += term if k == other else term + np.swapaxes(term, 1, 2)
+        # Errors that all points have in common move all poses together (S. F. Schmidt, 1966).
+        of_poses = sum(weights[:, k, None] * moves[:, first + k] for k in range(ORDER)).swapaxes(0, 1)
+        own += matmul(np.swapaxes(of_poses, 1, 2), nuisance, of_poses)
+        into_lidar = np.zeros_like(own)
+        into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot[part], 1, 2), np.eye(3)
+        cov[part] = matmul(into_lidar, own, np.swapaxes(into_lidar, 1, 2))
+    return cov
 
 
 def in_deviations(moves: np.ndarray, cov: np.ndarray) -> float:
@@ -98,15 +100,16 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
     inverse = lower.T.reshape(count, ORDER, _SIZE, _SIZE)
     rows, columns = np.indices((ORDER * _SIZE, _SIZE))
     after = np.zeros((rest, rest))  # the inverse of the next control points
-    for m in range(count - 1, -1, -1):
-        column = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
-        root = inv(column[:_SIZE])
-        ratios = matmul(column[_SIZE:], root)
-        below = -matmul(after, ratios)
-        own = matmul(root.T, root) - matmul(ratios.T, below)
-        # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
-        inverse[m, 0], inverse[m, 1:] = (own + own.T) / 2, below.reshape(-1, _SIZE, _SIZE)
-        after[_SIZE:, _SIZE:] = after[:-_SIZE, :-_SIZE].copy()
-        after[_SIZE:, :_SIZE], after[:_SIZE, _SIZE:] = below[:-_SIZE], below[:-_SIZE].T
-        after[:_SIZE, :_SIZE] = inverse[m, 0]
+    for part in blocks(count, CONTROLS, step=-1):
+        for m in range(part.stop - 1, part.start - 1, -1):
+            column = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
+            root = inv(column[:_SIZE])
+            ratios = matmul(column[_SIZE:], root)
+            below = -matmul(after, ratios)
+            own = matmul(root.T, root) - matmul(ratios.T, below)
+            # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
+            inverse[m, 0], inverse[m, 1:] = (own + own.T) / 2, below.reshape(-1, _SIZE, _SIZE)
+            after[_SIZE:, _SIZE:] = after[:-_SIZE, :-_SIZE].copy()
+            after[_SIZE:, :_SIZE], after[:_SIZE, _SIZE:] = below[:-_SIZE], below[:-_SIZE].T
+            after[:_SIZE, :_SIZE] = inverse[m, 0]
     return inverse
