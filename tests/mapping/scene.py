@@ -14,6 +14,7 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.steps import build
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.rig import build as build_rig
@@ -41,6 +42,9 @@ class Sweeps:
     ) -> Iterator[Any]:
         function = pickle.loads(pickle.dumps(function))  # as a Dask scheduler sends it
         return (function(start, stop) for start, stop in ranges)
+
+    def memory(self) -> Memory:
+        return IN_MEMORY
 
 
 class Scene(NamedTuple):
