@@ -145,6 +145,7 @@ def odom(
     if refined.dropped:
         imu = imu.without(refined.dropped, chosen)
     state = batch.states(times)
+    # What each of these frees is returned to the system, so that the next one does not add to it.
     cov = batch.covariances(times)
     release()
     cov = without_tilt(cov, sweeps.information, batch.fits, state.rot, times)

@@ -44,7 +44,7 @@ PARTS, _MIN_SHARE = 16, 0.1
 
 
 class SweepInformation(NamedTuple):
-    """What a sweep says about where it is, on a map of other sweeps. All are 0 for a sweep that is not used."""
+    """What a sweep says about where it is, on a map of others. All but `slip` are 0 for a sweep that is not used."""
 
     #: f8 (PARTS, 6), moves of short parts of the sweep, in the lidar frame, m and rad; see `_unmodelled_motion`.
     motion: np.ndarray = np.zeros((PARTS, 6))
@@ -69,7 +69,8 @@ class SweepInformation(NamedTuple):
         """
         stacked = cls(*map(np.array, zip(*sweeps, strict=True)))
         tens = [stacked.slip[ten : ten + 2 * BLOCK] for ten in range(0, len(sweeps), 2 * BLOCK)]
-        means = [float(slip[known].mean()) if (known := np.isfinite(slip)).any() else 0.0 for slip in tens]
+        known = (slip[np.isfinite(slip)] for slip in tens)
+        means = [float(slip.mean()) if len(slip) else 0.0 for slip in known]
         for slip, mean, following in zip(tens, means, [*means[1:], 0.0], strict=True):
             slip[:] = max(mean, following)
         return stacked
