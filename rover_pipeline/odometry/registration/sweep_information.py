@@ -142,7 +142,9 @@ def _elsewhere(
     along, seeming = vectors[:, 0], []
     for move in LARGE / 2 * along, -LARGE / 2 * along:
         there = poses[0] + move, poses[1]
-        matrix = matched_equations(*points, poses[1], match_points(*points, *there, surfels.tables, weights), weights)[0]
+        matrix = matched_equations(*points, poses[1], match_points(*points, *there, surfels.tables, weights), weights)[
+            0
+        ]
         seeming.append(float(matmul(along, matrix.sum(0)[:3, :3], along)))
     return max(seeming) / values[0] if values[0] > 0 else 0.0
 
