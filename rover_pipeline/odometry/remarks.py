@@ -16,6 +16,7 @@ _DOUBTS = {
     "direction open, or moves along",
     "companions": "floors and walls leave a direction open at {} sweeps, and only small bodies show the motion along "
     "it, which may move themselves; declare in `rig.own` what belongs to the rig",
+    "random_matches": "{} sweeps would fit as well elsewhere, as those do that are lost, after a fast turn for example",
     "two_worlds": "surfaces move against each other at {} sweeps, as a deck and the quay that it passes do; the "
     "trajectory may be a mixture of both motions; declare in `rig.own` what belongs to the rig",
     "one_side": "all that shows the motion is on one side of it at {} sweeps, which may be a train that passes a rig "
