@@ -68,7 +68,7 @@ def significant(value: float) -> str:
 def metres(value: float) -> str:
     """0.3 mm, 42 mm, 1.25 m, 310 m."""
     if value < 0.1:
-        return f"{1e3 * value:.2g} mm" if value < 0.01 else f"{1e3 * value:.0f} mm"
+        return f"{round(1e3 * value, 3):.2g} mm" if value < 0.01 else f"{1e3 * value:.0f} mm"
     return f"{value:.2f} m" if value < 10 else f"{value:,.1f} m"
 
 

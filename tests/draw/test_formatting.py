@@ -36,6 +36,7 @@ _MINUS = "\N{MINUS SIGN}"
         (formatting.significant, 4.2e-5, "4.2e-05"),
         (formatting.significant, 0.0, "0"),
         (formatting.metres, 0.00029, "0.29 mm"),
+        (formatting.metres, 1.3e-15, "0 mm"),
         (formatting.metres, 0.042, "42 mm"),
         (formatting.metres, 3.549, "3.55 m"),
         (formatting.utc, 1_700_000_000.0, "2023-11-14 22:13:20 UTC"),
