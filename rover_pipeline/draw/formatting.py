@@ -8,11 +8,6 @@ from datetime import UTC, datetime
 _MINUS = "\N{MINUS SIGN}"
 
 
-def count(number: int, noun: str) -> str:
-    """1 sample, 2,000 samples."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def duration(seconds: float) -> str:
     """0.25 s, 29.8 s, 10 min 4 s, 1 h 2 min."""
     if seconds < 1:

@@ -25,8 +25,7 @@ import numpy as np
 from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
-from rover_pipeline.draw.formatting import count as counted
-from rover_pipeline.errors import FormatError, naming
+from rover_pipeline.errors import FormatError, counted, naming
 from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
@@ -137,8 +136,8 @@ class _Camera:
         self._chosen = np.flatnonzero(good & (np.arange(count) % options.every == 0))
         if not len(self._chosen):
             raise FormatError(
-                f"{view.path}: none of {count} pictures has a valid pose in {view.called('_camera_pose')}, or every "
-                "is too large"
+                f"{view.path}: no valid pose in {view.called('_camera_pose')} for its {counted(count, 'picture')}, or "
+                "every is too large"
             )
         lens = self._lens
         white = np.full((lens.height, lens.width, 3), 255, "u1")

@@ -14,10 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rover_pipeline.draw import plots
-from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.pixels import metres
 from rover_pipeline.draw.plots import Bins
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, counted, did_you_mean
 from rover_pipeline.export.objects import object_classes
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.descriptions import axes_and_unit

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.formatting import duration
-from rover_pipeline.errors import FormatError, SampleError, naming
+from rover_pipeline.errors import FormatError, SampleError, counted, naming
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import Rig, layout_problems

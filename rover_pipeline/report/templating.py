@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from rover_pipeline import __version__
 from rover_pipeline.draw import formatting
 from rover_pipeline.draw.theme import colour_name
+from rover_pipeline.errors import counted
 from rover_pipeline.format.info import size_text
 
 #: Name of the folder that the page is published in.
@@ -26,7 +27,7 @@ def environment() -> Environment:
     loader = PackageLoader("rover_pipeline.report")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     for function in (
-        formatting.count, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
+        counted, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
         formatting.offset, formatting.percent, formatting.ppm, formatting.significant, formatting.utc,
     ):  # fmt: skip
         pages.filters[function.__name__] = function

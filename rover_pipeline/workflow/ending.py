@@ -12,8 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from rover_pipeline.draw.formatting import count as counted
-from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
+from rover_pipeline.errors import ERROR_MARK, RoverError, counted, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import STAMP, read_bounded
 from rover_pipeline.format.provenance import (
@@ -158,7 +157,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
         say("failed:", table(sorted(rows.values())))
         lacking = {recording for recording, _ in rows if recording}
         lacking |= {str(trace) for trace in flow.wanted if not os.path.isdir(flow.source(trace))}  # was not simulated
-        total = f"{len(lacking)} of {len(flow.traces)} recordings lack outputs"
+        total = f"{len(lacking)} of {counted(len(flow.traces), 'recording lacks', 'recordings lack')} outputs"
         total = total if lacking else f"{len(rows)} of the other jobs failed"
         print(f"rover-pipeline: {total}; {_advice(rows)}", file=sys.stderr)
     if flow.refused:

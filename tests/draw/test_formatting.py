@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rover_pipeline.draw import formatting
+from rover_pipeline.errors import counted
 
 _MINUS = "\N{MINUS SIGN}"
 
@@ -55,4 +56,5 @@ def test_lists_are_short_and_without_repetitions() -> None:
     assert formatting.join(["a"]) == "a"
     assert formatting.join(["a", "b", "a"]) == "a and b"
     assert formatting.join(["a", "b", "c", "d"]) == "a, b and 2 more"
-    assert formatting.count(1, "gap") == "1 gap" and formatting.count(2000, "gap") == "2,000 gaps"
+    assert counted(1, "gap") == "1 gap" and counted(2000, "gap") == "2,000 gaps"
+    assert counted(1, "sweep is", "sweeps are") == "1 sweep is" and counted(0, "entry", "entries") == "0 entries"
