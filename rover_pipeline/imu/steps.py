@@ -88,11 +88,11 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
     if result.turns:
         seconds = sum(stop - start for start, stop in result.turns)
         warnings.append(
-            f"imu: {len(result.turns)} intervals of {seconds:.1f} s look stationary but contradict the others, and "
-            "are taken for steady turns"
+            f"imu: stationary by its looks, but in contradiction to the rest, and taken for steady turns: "
+            f"{counted(len(result.turns), 'interval')} of {seconds:.1f} s"
         )
     if gaps := result.gaps:
-        warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
+        warnings.append(f"imu: {counted(len(gaps), 'gap')} of up to {max(gaps):.1f} s: how far it turned is unknown")
     for name, values, unit in (("acc", acc, "m/s2"), ("avel", avel, "rad/s")):
         known &= np.isfinite(values).all(axis=1)
         if (limited := at_limit(np.where(trusted[:, None], values, np.nan))).any():
