@@ -172,8 +172,9 @@ class FrameTask:
                     f"{self.step.name}: {name}: samples of {result[name].shape[1:]} and {result[name].dtype} cannot be "
                     f"stored in a channel: {explain(error)}"
                 ) from error
-            if output.type not in ("", spec.type) or len(output.axes) not in (0, len(spec.shape)):
-                found, declared = f"{list(spec.shape)} {spec.type}", f"[{', '.join(output.axes)}] {output.type}"
+            axes = output.axes if name in self.step.outputs else ()
+            if output.type not in ("", spec.type) or len(axes) not in (0, len(spec.shape)):
+                found, declared = f"{list(spec.shape)} {spec.type}", f"[{', '.join(axes)}] {output.type}"
                 raise RoverError(f"{self.step.name}: {name}: samples of {found}, its output declares {declared}")
         return specs
 
