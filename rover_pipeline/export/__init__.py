@@ -87,7 +87,8 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     name = "kitti-poses" if name == "kitti" else name
     if name not in FORMATS:
         listed = sorted({*FORMATS, *DATASETS})
-        raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, listed)}")
+        hints = dict.fromkeys([did_you_mean(name, listed), f"known: {', '.join(listed)}"])
+        raise ConfigError(f"export: unknown format {name!r}; {' '.join(hints)}")
     if options.sensor and not FORMATS[name].of_one:
         raise ConfigError(f"export: {name} shows all sensors; leave out --sensor {options.sensor}")
     if options.every < 1:
