@@ -19,7 +19,7 @@ from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step, loaded
 from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, naming, show_traceback
-from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
+from rover_pipeline.format.attempt import PARTIAL, remove_left, unfinished, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
@@ -153,10 +153,12 @@ class _Job:
         kept_back: set[str] = set()
         try:
             for command in self._others and commands:
-                with suppress(Exception):  # modules are loaded before any work begins; the work reports an error
-                    loaded(command.step.function)
+                if not command.step.run.waits_for_all:
+                    _load(command)
             for stage in stages:
-                ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
+                ready = [
+                    each for each in stage if not {*self.plan.after(each.sensor)} & kept_back and self._is_ready(each)
+                ]
                 outcomes |= self._make_stage(ready) if ready else {}
                 # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
@@ -164,6 +166,18 @@ class _Job:
         finally:
             end_ahead()
         return outcomes
+
+    def _is_ready(self, command: StepCommand) -> bool:
+        """Whether the results that one is made from are there. For those that other jobs make now this one waits."""
+        if command is self.own or not command.step.run.waits_for_all:
+            return True
+        sources, begun = self.plan.after(command.sensor), unfinished(self.trace)
+        if not all(self.trace / name in begun or self.plan.is_made(name) for name in sources):
+            return False  # the job of one may wait for a processor, which this job has
+        _load(command)  # meanwhile
+        for name in sources:
+            wait_for_others(self.trace / name)
+        return all(map(self.plan.is_made, sources))
 
     def _make_stage(self, commands: Sequence[StepCommand]) -> Outcomes:
         """Results, or why they were not made, by the name of the virtual sensor."""
@@ -174,7 +188,10 @@ class _Job:
                 asked.append(_requested(command, self.trace))
             except Exception as error:
                 outcomes[command.sensor] = error
-        outcomes |= run_together(asked, self.trace, threads=self._threads, dask=self._dask, log=self._log)
+        run = commands[0].step.run
+        # What is made along with others, and after all of them, has the processors for itself.
+        threads = run.threads if run.waits_for_all and commands[0] is not self.own else self._threads
+        outcomes |= run_together(asked, self.trace, threads=threads, dask=self._dask, log=self._log)
         for command in commands:
             folder, result = command.outputs[0].parent, outcomes[command.sensor]
             if not isinstance(result, StepResult):
@@ -197,6 +214,12 @@ class _Job:
             name: error_as_json(each) if isinstance(each, Exception) else each._asdict()
             for name, each in self._make().items()
         }
+
+
+def _load(command: StepCommand) -> None:
+    """Load the modules of a step before the work, which reports an error."""
+    with suppress(Exception):
+        loaded(command.step.function)
 
 
 def _requested(command: StepCommand, trace: Path) -> ResultRequest:

@@ -15,6 +15,7 @@ from rover_pipeline.draw.pixels import colourise
 from rover_pipeline.engine.parallel import Processes
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
+from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace, require_trace
@@ -158,7 +159,9 @@ def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
-    return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
+    # Of a job that it starts, Snakemake removes the stamp, which the job puts back.
+    own = (f"{REPORT}:", f"{REPORT}/")
+    return [line for line in lines if not line.startswith(own) and f"/{STAMP}" not in line and line not in known]
 
 
 def _explained(contents: Contents) -> dict[str, tuple[int, int]]:

@@ -124,11 +124,13 @@ _MAX_MB = 1000
 class Plans:
     """The plans of a run, which its jobs read in `folder`."""
 
-    def __init__(self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool) -> None:
+    def __init__(
+        self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool, cores: int
+    ) -> None:
         # `pending`: names of the outputs of a recording that have no stamp, or are made from one without; `begins`:
         # whether this is the process that the user started, and not one of its jobs; `away`: whether jobs run on other
-        # machines: the groups of their profile, not we, join brief steps.
-        self.flow, self._pending, self._away = flow, pending, away
+        # machines: the groups of their profile, not we, join brief steps; `cores`: that the run may use.
+        self.flow, self._pending, self._away, self._cores = flow, pending, away, cores
         self.folder = Path((None if begins else os.environ.get(PLAN_VARIABLE)) or RUNS / secrets.token_hex(6))
         os.environ[PLAN_VARIABLE] = str(self.folder)
 
@@ -145,9 +147,12 @@ class Plans:
 
     def of(self, results: Path, sensors: Iterable[str]) -> Plan:
         """The plan that makes some virtual sensors of a recording."""
+        wanted = {*sensors}
+        last = {each for each in wanted if self.flow.steps[each].run.waits_for_all}
+        from_of = functools.partial(self.flow.needs_of.made_from, results=results)
         below = {
-            each: sorted({f"_{name}" for name in self.flow.needs_of.made_from(each[1:], results)} & {*sensors})
-            for each in sorted(sensors)
+            each: sorted(wanted - last if each in last else wanted & {f"_{name}" for name in from_of(each[1:])})
+            for each in sorted(wanted)
         }
         order = TopologicalSorter(below).static_order()
         planned = {each: self._planned(each, results, below[each]) for each in order}
@@ -162,6 +167,7 @@ class Plans:
     def _planned(self, sensor: str, results: Path, after: list[str]) -> Planned:
         wildcards = SimpleNamespace(trace=str(results).lstrip("/"), product=sensor[1:])
         flow, step = self.flow, self.flow.step_of(sensor, results)
+        is_brief = self._is_brief(sensor, results)
         try:
             before = (read_provenance(results / sensor) or {}).get("time")
         except FormatError:
@@ -176,14 +182,15 @@ class Plans:
             before=before,
             after=after,
             shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",
-            brief=self._is_brief(sensor, results),
+            brief=is_brief and not step.run.waits_for_all,
+            last=is_brief and step.run.waits_for_all and self._cores > 1,
         )
 
     def _is_brief(self, sensor: str, results: Path) -> bool:
         """Whether its work is shorter than the start of a process: in a short recording nearly all steps of ours."""
         step = self.flow.steps[sensor]
         # A rule that lists its inputs by itself may read what no plan knows.
-        if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
+        if self._away or sensor not in self.flow.inputs:
             return False
         fits = step.name.startswith(OURS) and rate_of(step).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
@@ -223,7 +230,7 @@ class Plans:
         run = self._run(name, results) if results else Run()  # a dataset is made by no step
         if cores is None:
             return run.threads
-        if flow.config.traces is None or (results and self._is_brief(f"_{name}", results)):
+        if results and not run.waits_for_all and self._is_brief(f"_{name}", results):
             return 1  # seconds of data
         if run.first:
             return run.threads

@@ -144,13 +144,14 @@ def test_an_output_that_fails_keeps_back_only_what_follows_from_it(tmp_path: Pat
     assert rules(mended) == {"radar_range_azimuth"}
 
 
-def plan_of(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **values: object) -> Plan:
+def plan_of(trace: Path, *, away: bool = False, cores: int = 2, pending: Iterable[str] = (), **values: object) -> Plan:
     """What a run wants of a recording when these outputs have to be made, or all default ones."""
     flow = Flow({"traces": str(trace), **values})
     names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     flow.targets([SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names])
     found = list(pending) or flow.pending(trace)
-    return Plans(flow, lambda _: found, begins=True, away=away).of(trace, [f"_{name}" for name in found])
+    made = Plans(flow, lambda _: found, begins=True, away=away, cores=cores)
+    return made.of(trace, [f"_{name}" for name in found])
 
 
 def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along_with_its_odometry(
@@ -160,8 +161,10 @@ def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along
     plan = plan_of(trace)
     radar = {"_radar_points", "_radar_range_azimuth", "_radar_range_doppler", "_radar_velocity"}
     poses = {"_camera_pose", "_imu_pose", "_radar_pose"}
-    assert {*plan.beside("_radar_points", lambda _: True)} == radar - {"_radar_points"}
+    assert {*plan.beside("_radar_points", lambda _: True)} == {*radar, "_report"} - {"_radar_points"}
     assert {*plan.beside("_lidar_image", lambda _: True)} == {"_odom", "_bev", "_map", "_sync", *poses}
+    alone = plan_of(trace, cores=1)
+    assert {*alone.beside("_radar_points", lambda _: True)} == radar - {"_radar_points"}, "it would wait for ever"
     assert plan.beside("_lidar_image", lambda name: name != "_odom") == ["_sync"], "another job makes the odometry"
     assert plan.beside("_report", lambda _: True) == [] and not plan_of(trace, away=True).beside("_odom", bool)
     for name in ("lidar/rng", "radar/iq"):
@@ -184,7 +187,10 @@ def test_whatever_has_to_be_made_each_result_comes_after_what_it_is_made_from(tm
         plan = plan_of(trace, pending=[name for name in names if random.random() < 0.8], **options)
         for own, each in plan.outputs.items():
             done = {own, *each.after}  # Snakemake starts a job when its inputs are there
-            for name in plan.beside(own, lambda _: random.random() < 0.8):
+            along = plan.beside(own, lambda _: random.random() < 0.8)
+            if along and plan.outputs[along[-1]].last:  # it waits for other jobs
+                along.pop()
+            for name in along:
                 assert {*plan.outputs[name].after} - {*each.after} <= done
                 done.add(name)
 
@@ -350,7 +356,7 @@ def test_the_end_of_a_run_ends_the_timers_of_the_scheduler_and_no_others(tmp_pat
     for each in timers:
         each.daemon = True  # or a failure of this test would wait for them
         each.start()
-    Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False).finish()
+    Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False, cores=2).finish()
     timers[0].join(10)
     assert [each.is_alive() for each in timers] == [False, True]
     timers[1].cancel()
