@@ -44,11 +44,14 @@ def summarise(path: Path, options: PageOptions) -> Summary:
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes. So many threads decode
-    the samples which nobody has looked at; with more than one, a process tests the mounts and shows them."""
+    the samples which nobody has looked at; with more than one, processes test the mounts and draw pictures."""
     contents = Contents(Trace(require_trace(path)))
+    begin, count, width = contents.span[0], options.instants, options.picture_width
     with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:
-        # Before any thread starts, because the process is forked.
-        shown = processes.begin(partial(_show_mounts, width=options.picture_width), contents.trace.path)
+        # Before any thread starts, because the processes are forked.
+        shown = processes.begin(partial(_show_mounts, width=width), contents.trace.path)
+        draw = partial(frames.draw_instants, contents.trace, begin=begin, instants=count, width=width)
+        instants = processes.begin(draw, contents.records)
         checked = pool.submit(_check_lines, contents, threads)  # what decodes leaves the interpreter to what draws
         drawn = _drawn(contents, options)
         summary = _summarise(contents, options, checked.result, lambda: shown()[0])
@@ -56,6 +59,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
     drawn |= {
         "summary": summary,
         "overlays": shown()[1],
+        "instants": instants(),
         "folders": [step for step in summary.steps if step.sensor not in contents.records],
         "speed": frames.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
         "work_s": processing.working_seconds(summary.steps),
@@ -216,7 +220,6 @@ def _drawn(contents: Contents, options: ReportOptions) -> dict[str, Any]:
         "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
         "radar_estimate": contents.radar_speed is not None,
-        "instants": frames.draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
         "exported": exported_files(trace.path, trace.path / REPORT),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},
