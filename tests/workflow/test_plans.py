@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +23,9 @@ from rover_pipeline.engine import command
 from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned, is_done
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Run, Step
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.attempt import scratch
+from rover_pipeline.format.attempt import scratch, unfinished
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -259,6 +260,50 @@ def test_a_job_leaves_to_another_one_what_that_makes(tmp_path: Path, in_run: Non
         given = StepCommand(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
         run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
     assert (trace / "_first" / STAMP).exists() and not (trace / "_second").exists()
+
+
+def slowly(a: np.ndarray) -> np.ndarray:
+    time.sleep(0.2)
+    return a
+
+
+def in_vain(a: np.ndarray) -> np.ndarray:
+    time.sleep(0.2)
+    raise ValueError("no")
+
+
+def of_radar(function: Callable[..., Any], **more: Any) -> Step:
+    return Step(function, 1, inputs={"a": "radar/iq"}, outputs={"a": Output("A. [chirp, tx, rx, word]")}, **more)
+
+
+@pytest.mark.parametrize("how", ["made meanwhile", "not begun", "fails meanwhile"])
+def test_the_job_of_a_pass_makes_what_follows_all_others_and_waits_only_for_what_is_being_made(
+    tmp_path: Path, in_run: None, how: str
+) -> None:
+    trace = small_trace(tmp_path / "rec", 4)
+    steps = {
+        "_own": of_radar(copied),
+        "_other": of_radar(in_vain if how == "fails meanwhile" else slowly),
+        "_last": of_radar(copied, run=Run(waits_for_all=True)),
+    }
+    plan = toy_plan(trace, steps, {"_last": ["_other", "_own"]}, brief=False)
+    plan.outputs["_own"] = plan.outputs["_own"]._replace(shares="pass")
+    plan.outputs["_last"] = plan.outputs["_last"]._replace(last=True)
+    plan.write()
+
+    def make(name: str) -> None:
+        given = StepCommand(steps[name], (trace / name / STAMP,), "{}", None)
+        run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
+
+    beside = multiprocessing.get_context("fork").Process(target=make, args=("_other",))
+    if how != "not begun":
+        beside.start()
+        while trace / "_other" not in unfinished(trace):
+            time.sleep(0.01)
+    make("_own")
+    assert is_done(trace, [trace / "_own" / STAMP])
+    assert is_done(trace, [trace / "_last" / STAMP]) == (how == "made meanwhile")
+    assert not unfinished(trace)
 
 
 def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_job(
