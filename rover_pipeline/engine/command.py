@@ -153,12 +153,10 @@ class _Job:
         kept_back: set[str] = set()
         try:
             for command in self._others and commands:
-                if not command.step.run.waits_for_all:
-                    _load(command)
+                with suppress(Exception):  # modules are loaded before any work begins; the work reports an error
+                    loaded(command.step.function)
             for stage in stages:
-                ready = [
-                    each for each in stage if not {*self.plan.after(each.sensor)} & kept_back and self._is_ready(each)
-                ]
+                ready = [each for each in stage if self._is_ready(each, kept_back)]
                 outcomes |= self._make_stage(ready) if ready else {}
                 # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
@@ -167,14 +165,13 @@ class _Job:
             end_ahead()
         return outcomes
 
-    def _is_ready(self, command: StepCommand) -> bool:
+    def _is_ready(self, command: StepCommand, kept_back: set[str]) -> bool:
         """Whether the results that one is made from are there. For those that other jobs make now this one waits."""
-        if command is self.own or not command.step.run.waits_for_all:
-            return True
         sources, begun = self.plan.after(command.sensor), unfinished(self.trace)
+        if command is self.own or not command.step.run.waits_for_all or kept_back & {*sources}:
+            return not kept_back & {*sources}
         if not all(self.trace / name in begun or self.plan.is_made(name) for name in sources):
             return False  # the job of one may wait for a processor, which this job has
-        _load(command)  # meanwhile
         for name in sources:
             wait_for_others(self.trace / name)
         return all(map(self.plan.is_made, sources))
@@ -214,12 +211,6 @@ class _Job:
             name: error_as_json(each) if isinstance(each, Exception) else each._asdict()
             for name, each in self._make().items()
         }
-
-
-def _load(command: StepCommand) -> None:
-    """Load the modules of a step before the work, which reports an error."""
-    with suppress(Exception):
-        loaded(command.step.function)
 
 
 def _requested(command: StepCommand, trace: Path) -> ResultRequest:
