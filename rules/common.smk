@@ -63,11 +63,7 @@ EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
 # For what one job makes along with its own output.
 PLANS = Plans(
-    FLOW,
-    lambda results: EACH.pending.get(results, ()),
-    begins=BEGINS,
-    away=AWAY,
-    cores=workflow.cores or 1,
+    FLOW, lambda results: EACH.pending.get(results, ()), begins=BEGINS, away=AWAY
 )
 
 

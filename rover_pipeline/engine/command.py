@@ -170,11 +170,13 @@ class _Job:
         sources, begun = self.plan.after(command.sensor), unfinished(self.trace)
         if command is self.own or not command.step.run.waits_for_all or kept_back & {*sources}:
             return not kept_back & {*sources}
-        if not all(self.trace / name in begun or self.plan.is_made(name) for name in sources):
+        left = [name for name in sources if not self.plan.is_made(name)]
+        if not all(self.trace / name in begun for name in left):
             return False  # the job of one may wait for a processor, which this job has
-        for name in sources:
+        for name in left:
             wait_for_others(self.trace / name)
-        return all(map(self.plan.is_made, sources))
+            self._threads = command.step.run.threads  # a processor is free: that of the other job
+        return all(map(self.plan.is_made, left))
 
     def _make_stage(self, commands: Sequence[StepCommand]) -> Outcomes:
         """Results, or why they were not made, by the name of the virtual sensor."""
@@ -185,10 +187,7 @@ class _Job:
                 asked.append(_requested(command, self.trace))
             except Exception as error:
                 outcomes[command.sensor] = error
-        run = commands[0].step.run
-        # What is made along with others, and after all of them, has the processors for itself.
-        threads = run.threads if run.waits_for_all and commands[0] is not self.own else self._threads
-        outcomes |= run_together(asked, self.trace, threads=threads, dask=self._dask, log=self._log)
+        outcomes |= run_together(asked, self.trace, threads=self._threads, dask=self._dask, log=self._log)
         for command in commands:
             folder, result = command.outputs[0].parent, outcomes[command.sensor]
             if not isinstance(result, StepResult):

@@ -116,13 +116,11 @@ _MAX_MB = 1000
 class Plans:
     """The plans of a run, which its jobs read in `folder`."""
 
-    def __init__(
-        self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool, cores: int
-    ) -> None:
+    def __init__(self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool) -> None:
         # `pending`: names of the outputs of a recording that have no stamp, or are made from one without; `begins`:
         # whether this is the process that the user started, and not one of its jobs; `away`: whether jobs run on other
-        # machines: the groups of their profile, not we, join brief steps; `cores`: that the run may use.
-        self.flow, self._pending, self._away, self._cores = flow, pending, away, cores
+        # machines: the groups of their profile, not we, join brief steps.
+        self.flow, self._pending, self._away = flow, pending, away
         self.folder = Path((None if begins else os.environ.get(PLAN_VARIABLE)) or RUNS / secrets.token_hex(6))
         os.environ[PLAN_VARIABLE] = str(self.folder)
 
@@ -175,7 +173,7 @@ class Plans:
             after=after,
             shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",
             brief=is_brief and not step.run.waits_for_all,
-            last=is_brief and step.run.waits_for_all and self._cores > 1,
+            last=is_brief and step.run.waits_for_all,
         )
 
     def _is_brief(self, sensor: str, results: Path) -> bool:

@@ -151,8 +151,7 @@ def plan_of(trace: Path, *, away: bool = False, cores: int = 2, pending: Iterabl
     names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     flow.targets([SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names])
     found = list(pending) or flow.pending(trace)
-    made = Plans(flow, lambda _: found, begins=True, away=away, cores=cores)
-    return made.of(trace, [f"_{name}" for name in found])
+    return Plans(flow, lambda _: found, begins=True, away=away).of(trace, [f"_{name}" for name in found])
 
 
 def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along_with_its_odometry(
@@ -164,8 +163,6 @@ def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along
     poses = {"_camera_pose", "_imu_pose", "_radar_pose"}
     assert {*plan.beside("_radar_points", lambda _: True)} == {*radar, "_report"} - {"_radar_points"}
     assert {*plan.beside("_lidar_image", lambda _: True)} == {"_odom", "_bev", "_map", "_sync", *poses}
-    alone = plan_of(trace, cores=1)
-    assert {*alone.beside("_radar_points", lambda _: True)} == radar - {"_radar_points"}, "it would wait for ever"
     assert plan.beside("_lidar_image", lambda name: name != "_odom") == ["_sync"], "another job makes the odometry"
     assert plan.beside("_report", lambda _: True) == [] and not plan_of(trace, away=True).beside("_odom", bool)
     for name in ("lidar/rng", "radar/iq"):
@@ -401,7 +398,7 @@ def test_the_end_of_a_run_ends_the_timers_of_the_scheduler_and_no_others(tmp_pat
     for each in timers:
         each.daemon = True  # or a failure of this test would wait for them
         each.start()
-    Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False, cores=2).finish()
+    Plans(Flow({"traces": str(small_trace(tmp_path / "rec"))}), lambda _: [], begins=True, away=False).finish()
     timers[0].join(10)
     assert [each.is_alive() for each in timers] == [False, True]
     timers[1].cancel()
