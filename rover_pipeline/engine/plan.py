@@ -114,10 +114,9 @@ class Plan:
         chosen = [own]
         for name, each in self.outputs.items():
             shared = each.shares and each.shares == me.shares
-            follows = each.brief and (me.brief or {*each.after} & {*chosen})
             awaits = each.last and me.shares
-            along = shared or ((follows or awaits) and each.is_ours == me.is_ours)
-            if name == own or not along or self.failure(name):
+            follows = awaits or (each.brief and (me.brief or {*each.after} & {*chosen}))
+            if name == own or not (shared or (follows and each.is_ours == me.is_ours)) or self.failure(name):
                 continue
             if (awaits or all(other in chosen or self.is_made(other) for other in each.after)) and claim(name):
                 chosen.append(name)

@@ -169,10 +169,10 @@ def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
     trace, used, records = contents.trace, used_channels(contents.provenances), contents.records.values()
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
+    # Snakemake removes the stamp of a job that it starts, and the job puts it back.
+    found = (line for line in found if f"/{STAMP}" not in line)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
-    # Of a job that it starts, Snakemake removes the stamp, which the job puts back.
-    own = (f"{REPORT}:", f"{REPORT}/")
-    return [line for line in lines if not line.startswith(own) and f"/{STAMP}" not in line and line not in known]
+    return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 
 
 def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
