@@ -321,8 +321,9 @@ def test_every_step_of_the_table_has_a_rule_of_at_most_five_lines() -> None:
     assert max(rules.values()) <= 5
 
 
-def test_every_output_of_the_table_says_its_type_and_axes() -> None:
+def test_every_output_of_the_table_says_its_type_axes_and_cost() -> None:
     for step in TABLE.values():
+        assert step.run.cost, step.sensor
         for name, output in step.outputs.items():
             assert name == "*" or output.type, f"{step.sensor}/{name}"
         assert step.shown.summary and (step.outputs or step.products)

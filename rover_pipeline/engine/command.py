@@ -19,7 +19,7 @@ from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step, loaded
 from rover_pipeline.engine.together import ResultRequest, run_together
 from rover_pipeline.errors import ConfigError, ReportedError, RoverError, describe, may_pass, naming, show_traceback
-from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
+from rover_pipeline.format.attempt import PARTIAL, remove_left, unfinished, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
@@ -156,7 +156,7 @@ class _Job:
                 with suppress(Exception):  # modules are loaded before any work begins; the work reports an error
                     loaded(command.step.function)
             for stage in stages:
-                ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
+                ready = [each for each in stage if self._is_ready(each, kept_back)]
                 outcomes |= self._make_stage(ready) if ready else {}
                 # What needs a result that failed is not made from an older one of it. Its own job reports that.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
@@ -164,6 +164,19 @@ class _Job:
         finally:
             end_ahead()
         return outcomes
+
+    def _is_ready(self, command: StepCommand, kept_back: set[str]) -> bool:
+        """Whether the results that one is made from are there. For those that other jobs make now this one waits."""
+        sources, begun = self.plan.after(command.sensor), unfinished(self.trace)
+        if command is self.own or not command.step.run.waits_for_all or kept_back & {*sources}:
+            return not kept_back & {*sources}
+        left = [name for name in sources if not self.plan.is_made(name)]
+        if not all(self.trace / name in begun for name in left):
+            return False  # the job of one may wait for a processor, which this job has
+        for name in left:
+            wait_for_others(self.trace / name)
+            self._threads = command.step.run.threads  # a processor is free: that of the other job
+        return all(map(self.plan.is_made, left))
 
     def _make_stage(self, commands: Sequence[StepCommand]) -> Outcomes:
         """Results, or why they were not made, by the name of the virtual sensor."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -148,7 +148,7 @@ class Processes:
     def begin(self, function: Callable[[T], R], item: T) -> Callable[[], R]:
         """Have a process work on one item meanwhile. What is returned waits for the result, or raises its error."""
         if self.count == 1:
-            return partial(function, item)
+            return cache(partial(function, item))
         future = self._forked().submit(_guarded, function, item)
 
         def result() -> R:

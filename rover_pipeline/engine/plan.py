@@ -41,6 +41,7 @@ class Planned(NamedTuple):
         after: results of the same plan that it is made from.
         shares: name of the pass that it can be made in; "" = it is made alone.
         brief: whether its work takes less time than to start a process.
+        last: whether the job of a pass makes it too, for which it waits for all others: those that other jobs make.
     """
 
     step: str
@@ -53,6 +54,7 @@ class Planned(NamedTuple):
     after: Sequence[str]
     shares: str
     brief: bool
+    last: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -112,10 +114,11 @@ class Plan:
         chosen = [own]
         for name, each in self.outputs.items():
             shared = each.shares and each.shares == me.shares
-            follows = each.brief and (me.brief or {*each.after} & {*chosen}) and each.is_ours == me.is_ours
-            if name == own or not (shared or follows) or self.failure(name):
+            awaits = each.last and me.shares
+            follows = awaits or (each.brief and (me.brief or {*each.after} & {*chosen}))
+            if name == own or not (shared or (follows and each.is_ours == me.is_ours)) or self.failure(name):
                 continue
-            if all(other in chosen or self.is_made(other) for other in each.after) and claim(name):
+            if (awaits or all(other in chosen or self.is_made(other) for other in each.after)) and claim(name):
                 chosen.append(name)
         return chosen[1:]
 

@@ -31,7 +31,7 @@ LOCK = ".lock"
 #: What `flock` says on a file system without locks, such as Lustre without its option `flock`.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 #: Time between two tries to take a lock, and after which a wait is reported, s. Schedule.
-_POLL_S = 0.2
+_POLL_S = 0.05
 _REMIND_S = 30.0
 
 

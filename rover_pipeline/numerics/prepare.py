@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.numerics.compiled import compile_for, listed
+from rover_pipeline.numerics.compiled import cache_folder, compile_for, listed
 
 _PACKAGE = "rover_pipeline"
 _LIST = Path(__file__).with_name("kernels.json")
+#: File in the cache of a room whose listed kernels are compiled: with other sources the room has another cache.
+_MARK = ".prepared"
 #: Rooms in the order in which a run needs them. With two processors the radar's steps begin when all this is done.
 ROOMS = ("simulate", "clocks", "odometry", "occupancy", "numerics", "mapping", "radar")
 #: The kernels of `simulate` that are compiled here: those of surfaces in pictures. The demo's simulation compiles its
@@ -61,10 +63,13 @@ def main(arguments: Sequence[str]) -> None:
     if arguments:
         sys.stdout.write(listing(Path(arguments[1])))
         return
-    print("compiling the kernels of odometry, radar and maps, once on this machine", file=sys.stderr, flush=True)
-    begin = time.monotonic()
+    marks = [cache_folder(_LIST.parents[1] / room / _MARK) / _MARK for room in ROOMS]
+    if all(map(Path.exists, marks)):
+        return
     prepare()
-    print(f"compiled the kernels of odometry, radar and maps in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    for mark in marks:
+        with suppress(OSError):  # another user may own the cache
+            mark.touch()
 
 
 if __name__ == "__main__":

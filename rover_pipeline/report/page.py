@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rover_pipeline.draw.pixels import colourise
 from rover_pipeline.engine.parallel import Processes
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
+from rover_pipeline.format.files import STAMP
 from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.trace import Trace, require_trace
@@ -42,17 +44,22 @@ def summarise(path: Path, options: PageOptions) -> Summary:
 
 def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes. So many threads decode
-    the samples which nobody has looked at; with more than one, a process tests the mounts."""
+    the samples which nobody has looked at; with more than one, processes test the mounts and draw pictures."""
     contents = Contents(Trace(require_trace(path)))
+    begin, count, width = contents.span[0], options.instants, options.picture_width
     with closing(Processes(min(threads, 2))) as processes, ThreadPoolExecutor(1) as pool:
-        # Before any thread starts, because the process is forked.
-        mounts = processes.begin(read_mounts, contents.trace.path)
+        # Before any thread starts, because the processes are forked.
+        shown = processes.begin(partial(_show_mounts, width=width), contents.trace.path)
+        draw = partial(frames.draw_instants, contents.trace, begin=begin, instants=count, width=width)
+        instants = processes.begin(draw, contents.records)
         checked = pool.submit(_check_lines, contents, threads)  # what decodes leaves the interpreter to what draws
         drawn = _drawn(contents, options)
-        summary = _summarise(contents, options, checked.result, mounts)
+        summary = _summarise(contents, options, checked.result, lambda: shown()[0])
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     drawn |= {
         "summary": summary,
+        "overlays": shown()[1],
+        "instants": instants(),
         "folders": [step for step in summary.steps if step.sensor not in contents.records],
         "speed": frames.speed(contents.pose_speed, contents.radar_speed, max_doppler, contents.span),
         "work_s": processing.working_seconds(summary.steps),
@@ -60,6 +67,11 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
     }
     html = environment().get_template("report.html").render(**drawn)
     return {PAGE: html.encode("utf-8", "backslashreplace"), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
+
+
+def _show_mounts(path: Path, width: int) -> tuple[MountsFound, list[frames.Frame]]:
+    """What a recording shows of its mounts, and pictures of what follows from them. Both need the same trajectory."""
+    return read_mounts(path), frames.draw_overlays(Trace(path), width)
 
 
 class Contents:
@@ -157,6 +169,8 @@ def _check_lines(contents: Contents, threads: int = 1) -> list[str]:
     trace, used, records = contents.trace, used_channels(contents.provenances), contents.records.values()
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
+    # Snakemake removes the stamp of a job that it starts, and the job puts it back.
+    found = (line for line in found if f"/{STAMP}" not in line)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 
@@ -206,8 +220,6 @@ def _drawn(contents: Contents, options: ReportOptions) -> dict[str, Any]:
         "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
         "radar_estimate": contents.radar_speed is not None,
-        "instants": frames.draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
-        "overlays": frames.draw_overlays(trace, options.picture_width),
         "exported": exported_files(trace.path, trace.path / REPORT),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},

@@ -22,13 +22,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from rover_pipeline.engine.plan import OURS, PLAN_VARIABLE, Plan, Planned
-from rover_pipeline.engine.step import SMALL, Rate, Run, Step
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.engine.step import SMALL, Run, Step
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.lookup import start_collector
-from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.needs import made_by
 
@@ -74,7 +73,7 @@ def cost_of(source: Path, made: Iterable[Step]) -> Cost:
     seconds, written = 0.0, 0.0
     steps = []
     for step in made:
-        rate = rate_of(step)
+        rate = step.run.cost or SMALL
         for sensor in rate.sensors:
             if sensor not in sizes:
                 sizes[sensor] = _size(source / sensor)
@@ -83,13 +82,6 @@ def cost_of(source: Path, made: Iterable[Step]) -> Cost:
         written += rate.written * size
         steps.append((rate.memory_mb, rate.frames))
     return Cost(seconds, sum(sizes.values()), round(written), tuple(steps))
-
-
-def rate_of(step: Step) -> Rate:
-    """What a step costs. Raises ConfigError for a step of the table that does not say it."""
-    if step.run.cost is None and step.sensor in TABLE:
-        raise ConfigError(f"step {step.sensor}: its entry of the table declares no cost")
-    return step.run.cost or SMALL
 
 
 def _length_s(source: Path, sensors: Iterable[str]) -> float:
@@ -145,10 +137,13 @@ class Plans:
 
     def of(self, results: Path, sensors: Iterable[str]) -> Plan:
         """The plan that makes some virtual sensors of a recording."""
+        wanted = {*sensors}
         below = {
-            each: sorted({f"_{name}" for name in self.flow.needs_of.made_from(each[1:], results)} & {*sensors})
-            for each in sorted(sensors)
+            each: sorted({f"_{name}" for name in self.flow.needs_of.made_from(each[1:], results)} & wanted)
+            for each in sorted(wanted)
         }
+        last = [each for each in below if self.flow.steps[each].run.waits_for_all]
+        below |= dict.fromkeys(last, sorted(wanted - {*last}))
         order = TopologicalSorter(below).static_order()
         planned = {each: self._planned(each, results, below[each]) for each in order}
         passes = [each.shares for each in planned.values()]
@@ -162,6 +157,7 @@ class Plans:
     def _planned(self, sensor: str, results: Path, after: list[str]) -> Planned:
         wildcards = SimpleNamespace(trace=str(results).lstrip("/"), product=sensor[1:])
         flow, step = self.flow, self.flow.step_of(sensor, results)
+        is_brief = self._is_brief(sensor, results)
         try:
             before = (read_provenance(results / sensor) or {}).get("time")
         except FormatError:
@@ -176,16 +172,17 @@ class Plans:
             before=before,
             after=after,
             shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",
-            brief=self._is_brief(sensor, results),
+            brief=is_brief and not step.run.waits_for_all,
+            last=is_brief and step.run.waits_for_all,
         )
 
     def _is_brief(self, sensor: str, results: Path) -> bool:
         """Whether its work is shorter than the start of a process: in a short recording nearly all steps of ours."""
         step = self.flow.steps[sensor]
         # A rule that lists its inputs by itself may read what no plan knows.
-        if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
+        if self._away or sensor not in self.flow.inputs:
             return False
-        fits = step.name.startswith(OURS) and rate_of(step).memory_mb <= _MAX_MB
+        fits = step.name.startswith(OURS) and (step.run.cost or SMALL).memory_mb <= _MAX_MB
         return step.run.brief or (fits and self.is_short(results))
 
     @functools.cache  # noqa: B019, there is one object
@@ -223,7 +220,7 @@ class Plans:
         run = self._run(name, results) if results else Run()  # a dataset is made by no step
         if cores is None:
             return run.threads
-        if flow.config.traces is None or (results and self._is_brief(f"_{name}", results)):
+        if results and not run.waits_for_all and self._is_brief(f"_{name}", results):
             return 1  # seconds of data
         if run.first:
             return run.threads
@@ -248,7 +245,7 @@ class Plans:
         if not step.run.part:
             return step.run
         seconds = self.flow.request(self.flow.steps[f"_{name}"], f"_{name}")["options"][step.run.part]
-        parts = _length_s(self.flow.source(results), rate_of(step).sensors) / seconds
+        parts = _length_s(self.flow.source(results), (step.run.cost or SMALL).sensors) / seconds
         return replace(step.run, threads=max(1, round(min(step.run.threads, parts))))
 
     def finish(self) -> None:

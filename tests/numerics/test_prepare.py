@@ -55,6 +55,18 @@ def test_a_kernel_of_the_list_that_is_not_there_any_more_stops_nothing(
     assert [line.split(":")[1] for line in prepare.prepare(["radar"])] == ["gone"]
 
 
+def test_what_is_compiled_is_not_loaded_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[int] = []
+    monkeypatch.setattr(prepare, "prepare", lambda: times.append(1))
+    monkeypatch.setattr(prepare, "cache_folder", lambda source: tmp_path / source.parent.name)
+    prepare.main([])  # as where nothing can be written
+    for room in prepare.ROOMS:
+        (tmp_path / room).mkdir()
+    for _ in range(3):
+        prepare.main([])
+    assert len(times) == 2
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +23,9 @@ from rover_pipeline.engine import command
 from rover_pipeline.engine.command import StepCommand, run_command
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned, is_done
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Run, Step
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.attempt import scratch
+from rover_pipeline.format.attempt import scratch, unfinished
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -144,7 +145,7 @@ def test_an_output_that_fails_keeps_back_only_what_follows_from_it(tmp_path: Pat
     assert rules(mended) == {"radar_range_azimuth"}
 
 
-def plan_of(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **values: object) -> Plan:
+def plan_of(trace: Path, *, away: bool = False, cores: int = 2, pending: Iterable[str] = (), **values: object) -> Plan:
     """What a run wants of a recording when these outputs have to be made, or all default ones."""
     flow = Flow({"traces": str(trace), **values})
     names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
@@ -160,7 +161,7 @@ def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along
     plan = plan_of(trace)
     radar = {"_radar_points", "_radar_range_azimuth", "_radar_range_doppler", "_radar_velocity"}
     poses = {"_camera_pose", "_imu_pose", "_radar_pose"}
-    assert {*plan.beside("_radar_points", lambda _: True)} == radar - {"_radar_points"}
+    assert {*plan.beside("_radar_points", lambda _: True)} == {*radar, "_report"} - {"_radar_points"}
     assert {*plan.beside("_lidar_image", lambda _: True)} == {"_odom", "_bev", "_map", "_sync", *poses}
     assert plan.beside("_lidar_image", lambda name: name != "_odom") == ["_sync"], "another job makes the odometry"
     assert plan.beside("_report", lambda _: True) == [] and not plan_of(trace, away=True).beside("_odom", bool)
@@ -184,7 +185,10 @@ def test_whatever_has_to_be_made_each_result_comes_after_what_it_is_made_from(tm
         plan = plan_of(trace, pending=[name for name in names if random.random() < 0.8], **options)
         for own, each in plan.outputs.items():
             done = {own, *each.after}  # Snakemake starts a job when its inputs are there
-            for name in plan.beside(own, lambda _: random.random() < 0.8):
+            along = plan.beside(own, lambda _: random.random() < 0.8)
+            if along and plan.outputs[along[-1]].last:  # it waits for other jobs
+                along.pop()
+            for name in along:
                 assert {*plan.outputs[name].after} - {*each.after} <= done
                 done.add(name)
 
@@ -253,6 +257,50 @@ def test_a_job_leaves_to_another_one_what_that_makes(tmp_path: Path, in_run: Non
         given = StepCommand(steps["_first"], (trace / "_first" / STAMP,), "{}", None)
         run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
     assert (trace / "_first" / STAMP).exists() and not (trace / "_second").exists()
+
+
+def slowly(a: np.ndarray) -> np.ndarray:
+    time.sleep(0.2)
+    return a
+
+
+def in_vain(a: np.ndarray) -> np.ndarray:
+    time.sleep(0.2)
+    raise ValueError("no")
+
+
+def of_radar(function: Callable[..., Any], **more: Any) -> Step:
+    return Step(function, 1, inputs={"a": "radar/iq"}, outputs={"a": Output("A. [chirp, tx, rx, word]")}, **more)
+
+
+@pytest.mark.parametrize("how", ["made meanwhile", "not begun", "fails meanwhile"])
+def test_the_job_of_a_pass_makes_what_follows_all_others_and_waits_only_for_what_is_being_made(
+    tmp_path: Path, in_run: None, how: str
+) -> None:
+    trace = small_trace(tmp_path / "rec", 4)
+    steps = {
+        "_own": of_radar(copied),
+        "_other": of_radar(in_vain if how == "fails meanwhile" else slowly),
+        "_last": of_radar(copied, run=Run(waits_for_all=True)),
+    }
+    plan = toy_plan(trace, steps, {"_last": ["_other", "_own"]}, brief=False)
+    plan.outputs["_own"] = plan.outputs["_own"]._replace(shares="pass")
+    plan.outputs["_last"] = plan.outputs["_last"]._replace(last=True)
+    plan.write()
+
+    def make(name: str) -> None:
+        given = StepCommand(steps[name], (trace / name / STAMP,), "{}", None)
+        run_command(given, trace, find=steps.__getitem__, threads=1, log=None)
+
+    beside = multiprocessing.get_context("fork").Process(target=make, args=("_other",))
+    if how != "not begun":
+        beside.start()
+        while trace / "_other" not in unfinished(trace):
+            time.sleep(0.01)
+    make("_own")
+    assert is_done(trace, [trace / "_own" / STAMP])
+    assert is_done(trace, [trace / "_last" / STAMP]) == (how == "made meanwhile")
+    assert not unfinished(trace)
 
 
 def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_job(
