@@ -154,7 +154,7 @@ def _fitted(
         size = visible + np.array([hidden or 0.0, 0.0])
         middle, sd = seen.middles(size, poses, clusters.lidar, match_sd, size_sd)
         if headings.known.sum() >= MIN_PLACES and not seen.shows_both_ends(visible):
-            # A flat side that may go on at both ends, as behind a gap, looks the same however far it slides along itself.
+            # A flat side that may go on at both ends looks the same however far it slides along itself.
             sd[seen.low_open[:, 0] & seen.high_open[:, 0], 0] = PLACE_SD
         variance = resolution[:, None] + sd**2
         places = Measurements.positions(clusters.time, middle, variance, poses.yaw)
