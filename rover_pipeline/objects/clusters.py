@@ -12,7 +12,7 @@ from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.tuning import LONG_M, TUNING
+from rover_pipeline.objects.tuning import TUNING
 
 # Evidence that a point belongs to something that moves: at another time the lidar looked through its place.
 #
@@ -301,8 +301,8 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
     tree = cKDTree(rest) if len(rest) else None
     for each in np.unique(number[number >= 0]):
         own = np.flatnonzero(number == each)
-        if tree is not None and np.ptp(loose.xyz[own, :2], axis=0).max() >= LONG_M:
-            # A side that slides along itself seems to stand: what moves may go on as what touches it.
+        if tree is not None and np.ptp(loose.xyz[own, :2], axis=0).max() >= TUNING.min_line_m:
+            # A flat side that slides along itself seems to stand: what moves may go on as what touches it.
             apart, _ = tree.query(loose.xyz[own], distance_upper_bound=TUNING.surface_m)
             loose.open[own] |= np.isfinite(apart)
     found = _described(loose, number, frame, lidar, min_points)
