@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL, REFERENCE, Output, Step
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Step, When
+from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.table import TABLE
 
 
@@ -52,11 +55,67 @@ def declaration(step: Step) -> str:
     if step.products:
         lines += ["", "| file | what it is |", "| --- | --- |"]
         lines += [f"| `{file}` | {text} |" for file, text in step.products.items()]
-    read = sorted({entry.removesuffix(OPTIONAL) for entry in step.references()})
-    lines += ["", "It reads " + ", ".join(f"`{entry}`" for entry in read) + "."]
+    lines += ["", *_what_it_reads(step)]
     if sections := [section for section in step.sections if section]:
         lines += ["", "Options: " + ", ".join(f"`{section}`" for section in sections) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _what_it_reads(step: Step) -> Iterator[str]:
+    """What a step reads with the default options, and what it reads for other options and kinds of sensors."""
+    usual = step.for_options(step.options() if step.options else None)
+    read = reads(usual)
+    needed, optional = ([entry for entry in sorted(read) if read[entry] is each] for each in (False, True))
+    yield f"It reads {_listed(needed)}{f'; where it is there, {_listed(optional)}' if optional else ''}."
+    if usual.run.beside:
+        beside = " and ".join("IMUs" if type == "imu" else f"{type}s" for type in usual.run.beside)
+        yield f"Of further {beside} it reads the same."
+    otherwise: dict[str, list[str]] = {}
+    for when in step.alternatives:
+        changed = replace(usual, alternatives=(replace(when, options={}, has=(), lacks=()),)).for_options(None)
+        if found := _listed(sorted(reads(changed).keys() - read)):
+            otherwise.setdefault(found, []).append(_condition(step, when))
+    if otherwise:
+        yield "\nOther options and sensors add to this, or replace some of it:\n"
+        yield from (f"- {', or '.join(conditions)}: {found}" for found, conditions in otherwise.items())
+
+
+def reads(step: Step) -> dict[str, bool]:
+    """What is read, as `sensor/channel` or a file -> whether the step can do without. With a channel come the times of
+    its sensor and what it says of their validity, which a raw sensor need not."""
+    entries = set(step.references())
+    for entry in entries - {*step.files.values(), *step.reads}:
+        sensor = entry.partition("/")[0]
+        entries |= {f"{sensor}/{channel}{OPTIONAL * entry.endswith(OPTIONAL)}" for channel in (TS, VALID)}
+    if EVERY_FILE in entries:
+        entries = {entry for entry in entries if entry == EVERY_FILE or not entry.startswith(f"{EVERY}/")}
+    found = {entry.removesuffix(OPTIONAL) for entry in entries}
+    return {entry: entry not in entries or (entry.endswith(f"/{VALID}") and entry[0] != "_") for entry in found}
+
+
+def _condition(step: Step, when: When) -> str:
+    """For which options and channels of the recording something is declared otherwise."""
+    options = [
+        f"`{name if '.' in name else f'{step.sections[0]}.{name}'}: {str(value).lower()}`"
+        for name, value in when.options.items()
+    ]
+    given = f"with {' and '.join(options)}" if options else ""
+    there = f"where there is {_listed(when.has)}" if when.has else ""
+    absent = f"no {_listed(when.lacks)}" if when.lacks else ""
+    return ", ".join(filter(None, (given, " and ".join(filter(None, (there, absent))))))
+
+
+def _listed(entries: Iterable[str]) -> str:
+    """References as a list for people."""
+
+    def named(entry: str) -> str:
+        sensor, _, channel = entry.partition("/")
+        of_all = {EVERY: "all raw sensors", REFERENCE: f"the sensor `{_clock(REFERENCE)}`"}
+        if entry == EVERY_FILE:
+            return "all files of the sensors and of the other results"
+        return f"`{channel}` of {of_all[sensor]}" if sensor in of_all else f"`{entry}`"
+
+    return ", ".join(map(named, entries))
 
 
 def _first_statement(summary: str) -> str:

@@ -204,6 +204,11 @@ def printable(text: str) -> str:
     return "".join(kept)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """1 sample, 2 samples. `plural`: of the noun, where it does not end with an s more."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The last clause of a message: the known name nearest to `name`, or all known ones, or that it has none."""
     if not (known := list(known)):
@@ -215,9 +220,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def explain(error: ValidationError) -> str:
     """The first problem of a pydantic error in one line, as `field: what is wrong`."""
     first = error.errors()[0]
+    said = first["msg"].removeprefix("Value error, ")
+    if said != first["msg"] and not first["loc"]:
+        return said  # a check of the whole names its field
     field = ".".join(str(part) for part in first["loc"]) or "top level"
     given = "" if first["type"] == "missing" else f" (got {short(first['input'])})"
-    return f"{field}: {first['msg'].removeprefix('Value error, ')}{given}"
+    return f"{field}: {said}{given}"
 
 
 def short_text(value: object, limit: int = 60) -> str:

@@ -95,7 +95,7 @@ class RoverPipeline(Pipeline):  # type: ignore[misc]
         run_step(find_step("_odom"), self._trace, "_odom", request, threads=len(os.sched_getaffinity(0)))
         made = Sensor(self._trace / "_odom")
         ts, pos, rot, valid = (made.channel(name).read() for name in ("ts", "pos", "rot", "valid"))
-        print(f"rover_pipeline: {100 * valid.mean():.3g}% of {len(ts)} poses are valid", file=sys.stderr)
+        print(f"rover_pipeline: valid poses: {100 * valid.mean():.3g}% of {len(ts)}", file=sys.stderr)
         for number in np.flatnonzero(valid if self._params["valid_only"] else np.ones(len(ts))):
             pose = matmul(np.vstack([np.column_stack([rot[number], pos[number]]), [0, 0, 0, 1]]), mount)
             self.save(Stamp.from_nsec(round(ts[number] * 1e9)), SE3.from_mat(pose))

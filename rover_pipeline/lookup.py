@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from rover_pipeline.errors import ConfigError, MissingExtraError, did_you_mean, one_line, short
+from rover_pipeline.errors import ConfigError, MissingExtraError, RoverError, did_you_mean, one_line, short, short_text
 
 
 class Named(Protocol):
@@ -110,12 +110,13 @@ def load_marked(name: str, mark: str) -> Any:
         raise ConfigError(f"step {short(name)}: must be MODULE:FUNCTION, or the name of a virtual sensor")
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and not module_name.startswith(error.name):
-            raise  # the module is there, something that it imports is not
-        raise ConfigError(
-            f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
-        ) from error
+    except RoverError:
+        raise
+    except Exception as error:  # the module may run any code
+        what = f"{module_name} cannot be imported: {type(error).__name__}: {short_text(error, 200)}"
+        if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or module_name):
+            what = f"no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
+        raise ConfigError(f"step {name}: {what}") from error
     marked = {key: getattr(value, mark) for key, value in vars(module).items() if hasattr(value, mark)}
     if attribute not in marked:
         hint = did_you_mean(attribute, marked) if marked else "it has no function with @step"

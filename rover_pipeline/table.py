@@ -26,7 +26,7 @@ from rover_pipeline.sync.table import STEPS as SYNC
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",
-    version=17,
+    version=18,
     sections=("report", "outputs"),
     options=PageOptions,
     reads=("config.yaml", "*/ts", "*/valid", EVERY_FILE),

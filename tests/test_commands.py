@@ -38,12 +38,15 @@ WRONG: list[tuple[str, str]] = [
     ("import rso TRACE", "invalid choice: 'rso'"),
     ("run TRACE --outputs lidar_imag", "did you mean 'lidar_image'?"),
     ("run TRACE --outputs radar_points", "has no sensor 'radar', which the output 'radar_points' needs"),
+    ("run TRACE --outputs camera_frames", "has no meta.json of the sensor 'camera', which the output"),
     ("run TRACE --config odometry.wurld=gravity", "did you mean 'world'?"),
     ("run TRACE --config exports=rovrp", "did you mean 'roverp'?"),
     ("run TRACE --config extra_rules=nope.smk", "nope.smk: no such file; name a .smk file of your rules"),
     ("run TRACE --profile clustr", "did you mean 'cluster'?"),
     ("run TRACE --cores none", "must be a number of processors"),
     ("run TRACE/config.yaml", "is no recording, and no capture that can be imported"),
+    ("run TRACE --config rig=nope.yaml", "config: rig: "),
+    ("info TRACE/config.yaml", "/config.yaml: is a file and no recording"),
     ("export tmu TRACE -o OUT", "did you mean 'tum'?"),
     ("export nope TRACE -o OUT", "unknown format 'nope'; known: calibration, edgefirst, kitti"),
     ("export tum TRACE --sensor nope -o OUT", "no such sensor"),
@@ -80,6 +83,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]
     trace = small_trace(folder / "lidar", sensors=("lidar",))
     radar = small_trace(folder / "radar", sensors=("radar",))
     (trace / "_report").mkdir()
+    (trace / "camera").mkdir()  # what a copy without meta.json leaves
     paths = {"TRACE": str(trace), "RADAR": str(radar), "OUT": str(folder / "out")}
 
     def filled(line: str) -> list[str]:

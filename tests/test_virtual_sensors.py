@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from docs.make_tables import reads
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import REFERENCE
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import WHOLE, check_virtual_sensor, declared, small_trace, write_odometry
@@ -107,6 +111,15 @@ def test_results_change_only_with_the_version_of_their_step(sensor: str, tmp_pat
     result = Sensor(trace / sensor)
     channels = {name: result.channel(name).read() for name in sorted(set(result.specs) - {"ts", "valid"})}
     check_reference(sensor, channels, TOLERANCE.get(sensor))
+
+
+@pytest.mark.parametrize("sensor", ["_lidar_image", "_radar_range_azimuth", "_imu_filtered", "_sync", "_bev"])
+def test_the_page_names_everything_that_a_step_has_read(sensor: str, tmp_path: Path) -> None:
+    trace = trace_for(sensor, tmp_path / "trace")
+    run_step(find_step(sensor), trace, sensor, Request())
+    named = reads(declared(sensor, {}))
+    for reference in (read_provenance(trace / sensor) or {})["inputs"]:
+        assert any(fnmatch(reference, each.replace(REFERENCE, "lidar")) for each in named), reference
 
 
 def test_every_stored_reference_is_of_a_step_of_the_table_and_of_its_version() -> None:

@@ -239,6 +239,24 @@ def failing(iq: np.ndarray) -> np.ndarray:
     return np.zeros(1)
 
 
+@step(inputs=IQ, outputs={"a": Output("A. [word]", type="f4")}, version=1)
+def whole(iq: np.ndarray) -> np.ndarray:
+    """Returns another type than it declares."""
+    return np.ones((len(iq), 3), "i4")
+
+
+@step(inputs=IQ, outputs={"a": "A. [word]"}, version=1)
+def flat(iq: np.ndarray) -> np.ndarray:
+    """Returns fewer axes than it declares."""
+    return np.ones(len(iq))
+
+
+@step(inputs=IQ, outputs={"a": "A."}, version=1)
+def mistyped(iq: Any) -> np.ndarray:
+    """Calls what there is not."""
+    return np.asarray(iq.summ(axis=1))
+
+
 @step(inputs=IQ, outputs={"a": "A."}, version=1)
 def wordy(iq: np.ndarray) -> np.ndarray:
     """Returns what no channel holds."""

@@ -357,7 +357,7 @@ def estimate_camera(pairs: Sequence[Pair], start: Mount, time_sigma: float = flo
     views = _views(pairs, album, start, every)
     points = sum(len(view.kind) for view in views)
     if len(views) < _MIN_PAIRS:
-        return refused(f"{points} points on outlines in {len(views)} pairs; drive past posts, cars and corners")
+        return refused(f"points on outlines: {points}, pairs: {len(views)}; drive past posts, cars and corners")
     known = np.concatenate([np.diag(prior)[:6], [time_sigma**2 + _SYSTEMATIC[6] ** 2, _ZOOM_SIGMA**2]])
     problem = _Problem(_State(start._replace(time_offset=0.0)), inv(np.diag(known)))
     scale = 10.0

@@ -53,7 +53,7 @@ def calibrate(radar: Measured, imu: Recorded, error: np.ndarray, *, brief: bool 
     if not start.known:
         return unknown(start, "nothing says how it is turned, and without a lidar only errors of a mount are found")
     if count < 2 * len(prior_covariance(start)):
-        return unknown(start, f"{count} velocities are too few")
+        return unknown(start, f"too few velocities, {count}")
     offset, certain = likely_time_offset(radar, imu, radar.options.max_time_offset)
     if not certain:
         return unknown(start, "no time offset fits its velocities to the IMU better than others")

@@ -13,7 +13,7 @@ import yaml
 from rover_pipeline.calibrate.array import TURN_PRIOR, Fit, Passed, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.engine.task import PREPARED
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, counted
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import run_command
@@ -235,7 +235,7 @@ def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
     pose = Sensor(path)
     count = pose.length(channels=("vel", "rot"))
     if count != radar.count:
-        raise FormatError(f"{path}: has {count} samples, radar/ has {radar.count}; make it again")
+        raise FormatError(f"{path}: has {counted(count, 'sample')}, radar/ has {radar.count}; make it again")
     world = pose.channel("vel").read(0, count)
     velocity = np.einsum("fij,fi->fj", pose.channel("rot").read(0, count), world)
     speed = np.linalg.norm(velocity, axis=1)

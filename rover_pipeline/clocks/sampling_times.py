@@ -24,6 +24,7 @@ from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.phase_posterior import DRIFT, RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.tuning import TUNING
+from rover_pipeline.errors import counted
 from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.numerics.robust import MAD_TO_SD
 
@@ -198,11 +199,11 @@ class Times(NamedTuple):
         """What the user of these times has to know, one line each."""
         remarks = []
         if restarts := int(self.segment[-1]):
-            remarks.append(f"{sensor}: its clock begins anew {restarts} times: it restarted, or the host's was set")
+            remarks.append(f"{sensor}: its clock restarted {counted(restarts, 'time')}, or the host's was set")
         if unknown := int((~self.valid).sum()):
-            share = f"{unknown} of {len(self.valid)} samples"
+            share = f"{unknown} of {counted(len(self.valid), 'sample was', 'samples were')}"
             kept = f"`_{sensor}_times` has their recorded times"
-            remarks.append(f"{sensor}: when {share} were taken is not certain; {kept}")
+            remarks.append(f"{sensor}: when {share} taken is not certain; {kept}")
         return remarks
 
 

@@ -51,6 +51,7 @@ _STYLE = {
     "grid.linewidth": 1.0,
     "lines.linewidth": 1.6,
     "text.color": COLOURS["ink"],
+    "xtick.major.pad": 6,
     "xtick.color": COLOURS["grid"],
     "ytick.color": COLOURS["grid"],
     "xtick.labelcolor": COLOURS["muted"],
@@ -348,7 +349,6 @@ def path(ts: np.ndarray, xy: np.ndarray, valid: np.ndarray, plan: FloorPlan | No
         half = size_px * float(((high - low) / size_px).max()) / 2
         (left, bottom), (right, top) = (low + high) / 2 - half, (low + high) / 2 + half
         axes.set(xlim=(left, right), ylim=(bottom, top), xlabel="x, m", ylabel="y, m")
-        axes.yaxis.labelpad = 0
         axes.tick_params(length=0)
         axes.locator_params(nbins=6)
 
@@ -365,7 +365,6 @@ def paths(ours: np.ndarray, theirs: np.ndarray, names: tuple[str, str], chart: s
             axes.plot(*xy.T, color=COLOURS[colour], linewidth=width, alpha=0.5 if width > 2 else 1)
         axes.set(xlabel="x, m", ylabel="y, m")
         axes.set_aspect("equal", adjustable="datalim")
-        axes.yaxis.labelpad = 0
         axes.tick_params(length=0)
 
     return draw_chart(chart, f"The paths of {' and '.join(names)} from above", draw, 420, _PATH_WIDTH)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from rover_pipeline.errors import counted
+
 _MINUS = "\N{MINUS SIGN}"
 
 
-def count(number: int, noun: str) -> str:
-    """1 sample, 2,000 samples."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """1 sample, 2,000 samples; see `errors.counted`."""
+    return counted(number, noun, plural).replace(str(number), f"{number:,}", 1)
 
 
 def duration(seconds: float) -> str:
@@ -68,7 +70,7 @@ def significant(value: float) -> str:
 def metres(value: float) -> str:
     """0.3 mm, 42 mm, 1.25 m, 310 m."""
     if value < 0.1:
-        return f"{1e3 * value:.2g} mm" if value < 0.01 else f"{1e3 * value:.0f} mm"
+        return f"{round(1e3 * value, 3):.2g} mm" if value < 0.01 else f"{1e3 * value:.0f} mm"
     return f"{value:.2f} m" if value < 10 else f"{value:,.1f} m"
 
 

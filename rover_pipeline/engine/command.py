@@ -187,7 +187,7 @@ class _Job:
                 text = f"{lacking[0]}: is an output of the rule, but {command.step.name} did not make it"
                 outcomes[command.sensor] = RoverError(text)
                 continue
-            made = ", ".join(command.step.products) or f"{result.samples} samples, {result.invalid} invalid"
+            made = ", ".join(command.step.products) or str(result)
             line = f"{folder}: {f'is left out: {result.omitted}' if result.omitted else made}, {result.seconds:.2f} s"
             say(line, sys.stderr, self._log)
         return outcomes

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.engine.dask_distributed import reason
-from rover_pipeline.errors import MissingExtraError, RoverError, short_text
+from rover_pipeline.errors import MissingExtraError, RoverError, counted, short_text
 from rover_pipeline.options import SlurmWorkers
 
 #: Seconds after which a worker whose scheduler is gone ends. Schedule.
@@ -87,7 +87,7 @@ def _started(asked: SlurmWorkers) -> Any:
         cluster.close(timeout=10)
         raise
     print(
-        f"asking Slurm for {asked.jobs} jobs of {asked.cores} workers each; their logs are in {folder}",
+        f"asking Slurm for {counted(asked.jobs, 'job')} of {counted(asked.cores, 'worker')}; logs are in {folder}",
         file=sys.stderr,
         flush=True,
     )

@@ -19,7 +19,7 @@ from rover_pipeline.engine.recording import Recording, Workers
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step, loaded
 from rover_pipeline.engine.task import FrameTask, Part
-from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written, require_damage
+from rover_pipeline.errors import FormatError, RoverError, UnfitError, counted, named_if_not_written, require_damage
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import OMITTED, read_provenance, versions
 from rover_pipeline.format.rig import Rig
@@ -37,6 +37,9 @@ class StepResult(NamedTuple):
     invalid: int
     seconds: float
     omitted: str = ""
+
+    def __str__(self) -> str:
+        return f"{counted(self.samples, 'sample')}, {self.invalid} invalid"
 
 
 @dataclass
@@ -265,7 +268,7 @@ class StepRun:
             self.append(task.write(start, result, recording.readable[start:stop]))
             start = stop
         if start != recording.count:
-            raise RoverError(f"gave {start} of {recording.count} frames")
+            raise RoverError(f"gave {start} of {counted(recording.count, 'frame')}")
 
     def _make_files(self, threads: int, dask: DaskOptions) -> None:
         """Files instead of channels, or the reason why the recording cannot give them."""

@@ -17,7 +17,7 @@ from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.plan import OURS
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step, loaded
-from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
+from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, counted, explain
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
 from rover_pipeline.format.channels.base import note_place, write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
@@ -109,11 +109,11 @@ class FrameTask:
         note_place(f"{self.inputs.paths} ({self.step.name})", start, stop - 1)
         try:
             return loaded(function or self.step.function)(**arguments)
-        except (MissingExtraError, SampleError, UnfitError):
+        except (MissingExtraError, SampleError, UnfitError, OSError, MemoryError):
             raise
         except RoverError as error:
             raise RoverError(f"{self._location(start, stop)}: {error}") from error
-        except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
+        except Exception as error:
             # A ValueError's message is for users, as functions of maths raise it; of others only the programmer knows.
             kind = "" if type(error) is ValueError and str(error) else f"{type(error).__name__}: "
             text = f"{kind}{error or 'no message'}{f' {UNEXPECTED}' if kind else ''}"
@@ -147,8 +147,8 @@ class FrameTask:
             spec = self.specs.get(name)
             if array.shape[:1] != (count,) or (name == VALID and array.shape != (count,)):
                 raise RoverError(
-                    f"{self.step.name}: {name}: an array of {array.shape} does not hold one sample for each of {count} "
-                    "frames"
+                    f"{self.step.name}: {name}: an array of {array.shape} does not hold one sample for each of "
+                    f"{counted(count, 'frame')}"
                 )
             if spec and (array.shape[1:] != spec.shape or array.dtype != spec.dtype):
                 raise RoverError(
@@ -166,12 +166,16 @@ class FrameTask:
                 continue
             try:
                 format = output.format(self.options) if callable(output.format) else output.format
-                specs[name] = spec_for(result[name], output.desc, format)
+                spec = specs[name] = spec_for(result[name], output.desc, format)
             except ValidationError as error:
                 raise RoverError(
                     f"{self.step.name}: {name}: samples of {result[name].shape[1:]} and {result[name].dtype} cannot be "
                     f"stored in a channel: {explain(error)}"
                 ) from error
+            axes = output.axes if name in self.step.outputs else ()
+            if output.type not in ("", spec.type) or len(axes) not in (0, len(spec.shape)):
+                found, declared = f"{list(spec.shape)} {spec.type}", f"[{', '.join(axes)}] {output.type}"
+                raise RoverError(f"{self.step.name}: {name}: samples of {found}, its output declares {declared}")
         return specs
 
     def read(self, start: int, stop: int, blocks: Shared | None = None) -> tuple[dict[str, Any], np.ndarray]:

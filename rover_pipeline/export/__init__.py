@@ -88,7 +88,7 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     if name not in FORMATS:
         listed = sorted({*FORMATS, *DATASETS})
         hints = dict.fromkeys([did_you_mean(name, listed), f"known: {', '.join(listed)}"])
-        raise ConfigError(f"export: unknown format {name!r}; {'; '.join(hints)}")
+        raise ConfigError(f"export: unknown format {name!r}; {' '.join(hints)}")
     if options.sensor and not FORMATS[name].of_one:
         raise ConfigError(f"export: {name} shows all sensors; leave out --sensor {options.sensor}")
     if options.every < 1:

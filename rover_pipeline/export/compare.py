@@ -115,7 +115,7 @@ def _figures(
     figures["relative"] = {f"{metres:g}": plain(each) for metres, each in by_way.items()}
     if number is not None:
         over_time = np.full((2, len(found.ts)), np.nan)
-        over_time[:, both] = apart, turned
+        over_time[:, both] = np.round((apart, turned), 6)  # what is less is rounding
         path = np.where(both[:, None], alignment.of(found.poses.pos), np.nan)
         other = np.where(known[:, None], wanted.pos, np.nan)
         curves = [

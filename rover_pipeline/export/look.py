@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
-from rover_pipeline.draw.formatting import count
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, naming, one_line, printable
 from rover_pipeline.export.contents import MAX_BYTES
 from rover_pipeline.export.layout import Layout
@@ -107,7 +107,7 @@ def dataset_problems(folder: Path) -> Iterator[str]:
         if now not in known_states(provenance):
             before = then.get("count") if isinstance(then, dict) else None
             yield (
-                f"{folder}: is not as it was exported: {now['count']} files of {now['bytes']:,} bytes, "
+                f"{folder}: is not as it was exported: {counted(now['count'], 'file')} of {now['bytes']:,} bytes, "
                 f"{before} files were written; export it again"
             )
     try:
@@ -216,9 +216,9 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
         unused = load("rover_pipeline.validation.unused:unused_sensors")
         for note in (note for trace in traces for note in unused(trace)):
             print(printable(f"rover-pipeline: {note}"), file=sys.stderr)
-        kinds = [count(len(traces), "trace")] if traces or not datasets else []
-        kinds += [count(len(datasets), "dataset")] if datasets else []
-        print(f"rover-pipeline: {', '.join(kinds)}, {count(printed, 'problem')}", file=sys.stderr)
+        kinds = [counted(len(traces), "trace")] if traces or not datasets else []
+        kinds += [counted(len(datasets), "dataset")] if datasets else []
+        print(f"rover-pipeline: {', '.join(kinds)}, {counted(printed, 'problem')}", file=sys.stderr)
     return 1 if printed else 0
 
 

@@ -137,8 +137,8 @@ class _Camera:
         self._chosen = np.flatnonzero(good & (np.arange(count) % options.every == 0))
         if not len(self._chosen):
             raise FormatError(
-                f"{view.path}: none of {count} pictures has a valid pose in {view.called('_camera_pose')}, or every "
-                "is too large"
+                f"{view.path}: no valid pose in {view.called('_camera_pose')} for its {counted(count, 'picture')}, or "
+                "every is too large"
             )
         lens = self._lens
         white = np.full((lens.height, lens.width, 3), 255, "u1")

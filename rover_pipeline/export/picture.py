@@ -62,6 +62,7 @@ def save_picture(trace: Path, name: str, out: Path, frame: int = 0) -> None:
     if os.path.lexists(out):
         raise InTheWayError(f"{out}: already exists; remove it or choose another name")
     figure = draw(trace, name, frame)
+    figure.draw_without_rendering()  # a first layout: the labels of axes of a fixed aspect change with it
     with new_output(out) as scratch, rc_context({"svg.hashsalt": name}):
         format = FORMATS[out.suffix.lower()]
         # Without the date of now, so that the same frame gives the same bytes.
@@ -119,7 +120,7 @@ class _Shown(Figure):
 
 
 def _new_figure() -> Figure:
-    return _Shown(figsize=(8, 5), layout="constrained")
+    return _Shown(figsize=(8, 5), layout="compressed")
 
 
 def _find(trace: Path, name: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, counted
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import print_duration, range_projector
@@ -72,7 +72,7 @@ def _write_points(
     chosen = np.flatnonzero(valid)
     chosen = chosen[chosen % options.every == 0]
     if not len(chosen):
-        raise FormatError(f"{sensor.path}: none of its {len(valid)} sweeps can be exported: valid is 0")
+        raise FormatError(f"{sensor.path}: none of its {counted(len(valid), 'sweep')} can be exported: valid is 0")
     out.mkdir()
 
     def write_sweep(number: int) -> None:

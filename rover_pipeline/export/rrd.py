@@ -22,7 +22,7 @@ from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.draw.pixels import height_colours, velocity_colours
 from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, counted
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, print_duration
@@ -124,7 +124,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     if not recording.shown:
         raise FormatError(f"{trace}: has no sensor that can be shown")
     if recording.undecodable:
-        print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
+        print(f"{trace}: left out: {counted(recording.undecodable, 'sample')} that cannot be decoded", file=sys.stderr)
 
 
 @contextmanager

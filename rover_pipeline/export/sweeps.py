@@ -62,7 +62,7 @@ class RawSweeps:
         """Indices of the valid sweeps of those with a pose, bool (N,). Raises FormatError where there is none."""
         found = np.flatnonzero(self.valid & has_pose[: len(self.valid)])
         if not len(found):
-            raise FormatError(f"{self._odom}: none of its {len(self.ts)} poses is valid; nothing can be exported")
+            raise FormatError(f"{self._odom}: no pose of {len(self.ts)} is valid; nothing can be exported")
         return found
 
     def images(self, number: int) -> dict[str, np.ndarray]:

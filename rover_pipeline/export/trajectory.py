@@ -57,5 +57,5 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
     ts, poses, chosen = read_sensor_poses(folder)
     chosen &= poses.finite & (np.arange(len(ts)) % options.every == 0)
     if not chosen.any():
-        raise FormatError(f"{folder}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large")
+        raise FormatError(f"{folder}: no pose of {len(ts)} can be exported: valid is 0, or --every is too large")
     return ts[chosen], poses.select(chosen)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from rover_pipeline.errors import InTheWayError
+from rover_pipeline.errors import InTheWayError, naming
 from rover_pipeline.format.files import make_folders
 
 #: The folder of a trace that holds scratch folders and locks. It is removed when it is empty.
@@ -219,7 +219,8 @@ def open_regular(path: Path) -> int:
 def _make_folder(folder: Path) -> None:
     """Make a folder of ours. Raises InTheWayError where something else has its name."""
     make_folders(folder.parent)
-    with contextlib.suppress(FileExistsError):
+    denied = naming(folder.parent, PermissionError, made=InTheWayError, remedy="; choose a folder to write to")
+    with contextlib.suppress(FileExistsError), denied:
         folder.mkdir()
     with contextlib.suppress(FileNotFoundError):  # another process has just removed it
         if not stat.S_ISDIR(os.lstat(folder).st_mode):

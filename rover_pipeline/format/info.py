@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, RoverError, describe, short_text
+from rover_pipeline.errors import FormatError, RoverError, counted, describe, short_text
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -47,11 +47,11 @@ def as_text(info: dict[str, Any]) -> str:
         if "error" in sensor:
             lines.append(f"  {name:24} {sensor['error']}")
             continue
-        parts = [f"{sensor['samples']} samples"]
+        parts = [counted(sensor["samples"], "sample")]
         if sensor["rate_hz"]:
             parts += [f"{sensor['duration_s']:.2f} s", f"{sensor['rate_hz']:.2f} Hz"]
         if sensor["gaps"]:
-            parts.append(f"{sensor['gaps']} gaps, longest {sensor['longest_gap_s']:.3f} s")
+            parts.append(f"{counted(sensor['gaps'], 'gap')}, longest {sensor['longest_gap_s']:.3f} s")
         if sensor["invalid"]:
             parts.append(f"{sensor['invalid']} invalid")
         parts.append(size_text(sensor["bytes"]))

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, RoverError, did_you_mean, short
+from rover_pipeline.errors import FormatError, RoverError, counted, did_you_mean, short
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, raw, read_meta, write_meta
@@ -66,7 +66,7 @@ class Sensor:
                     raise channel.fail(f"{channel.leftover}. {self._remedy(_TRUNCATE)}")
             for name, count in counts.items():
                 if count != counts[TS]:
-                    short = f"has {count} samples where ts has {counts[TS]}"
+                    short = f"has {counted(count, 'sample')} where ts has {counts[TS]}"
                     raise opened[name].fail(f"{short}. {self._remedy(_TRUNCATE)}")
         return min(counts.values())
 

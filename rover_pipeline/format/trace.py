@@ -164,10 +164,11 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
         folders = sorted(Path(name) for name in glob.glob(pattern, recursive=True)) if is_glob else [Path(pattern)]
         folders = [Path(os.path.normpath(folder)) for folder in folders if folder.is_dir()]
         if not folders:
-            raise FormatError(f"traces: {entry}: no such directory")
+            problem = "is a file and no recording" if os.path.isfile(pattern) else "no such directory"
+            raise FormatError(f"traces: {entry}: {problem}")
         traces = [trace for folder in folders for trace in find_traces(folder)]
         if not traces:
-            raise FormatError(f"traces: {entry}: no trace at or below it: no folder has sensors, or their config.yaml")
+            raise FormatError(f"traces: {entry}: no folder there has sensors, with their meta.json, or a config.yaml")
         base = Path(os.path.dirname(re.split(r"[*?\[]", pattern)[0])) if is_glob else folders[0]
         for trace in dict.fromkeys(traces):
             relative = trace.relative_to(base) if trace != base else Path(trace.name)
@@ -175,7 +176,7 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
             if output_root and (sensor := enclosing_sensor(results)):
                 raise FormatError(f"output_root: {output_root} is inside of the sensor {sensor}; choose another folder")
             if located.get(results, trace) != trace:
-                raise FormatError(f"traces: {trace} and {located[results]} would both have their results in {results}")
+                raise FormatError(f"traces: {trace} and {located[results]} would both be called {relative}; rename one")
             located[results] = trace
     return located
 

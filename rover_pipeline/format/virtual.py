@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
+from rover_pipeline.errors import FormatError, InTheWayError, RoverError, counted, short
 from rover_pipeline.format.attempt import Attempt, remove_tree, switch
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, allocate, sync_file, sync_new_name, write_at
@@ -176,7 +176,7 @@ class VirtualWriter:
             else:
                 count = path.stat().st_size // spec.sample_bytes
             if count != self._length:
-                raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
+                raise RoverError(f"{path}: has {counted(count, 'sample')} of {self._length}")
         for name in self.stamps:
             self.add_file(name, b"")
         listed = sorted(os.listdir(self.partial))

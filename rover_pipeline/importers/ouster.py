@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, naming
+from rover_pipeline.errors import ConfigError, FormatError, counted, naming
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec, raw
@@ -110,7 +110,7 @@ class FrameWriter(Closing):
         self._writer.close()
         self._writer = None
         if self._late:
-            self.notes.append(f"{self._late} sweeps are left out: their times are not after those of the sweeps before")
+            self.notes.append(f"left out: {counted(self._late, 'sweep')} not after the one before in time")
         if missing := [_CHANNELS[name][0] for name in ("rfl", "nir") if name not in self._specs]:
             self.notes.append(f"has no {' and no '.join(missing)}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.errors import FormatError, naming
+from rover_pipeline.errors import FormatError, counted, naming
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import raw
 from rover_pipeline.format.provenance import PROVENANCE, of_source
@@ -114,7 +114,7 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
         table = np.array(lines, "f8")
     if widths == {12}:
         if len(table) != len(ts):
-            raise FormatError(f"{path}: has {len(table):,} poses for {len(ts):,} sweeps")
+            raise FormatError(f"{path}: has {counted(len(table), 'pose')} for {counted(len(ts), 'sweep')}")
         matrices = table.reshape(-1, 3, 4)
         return np.asarray(ts), {"pos": matrices[:, :, 3], "rot": _orthogonal(matrices[:, :, :3])}
     length = np.linalg.norm(table[:, 4:], axis=1)

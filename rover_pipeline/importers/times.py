@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, FormatError, naming, short_text
+from rover_pipeline.errors import ConfigError, FormatError, counted, naming, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import MAX_TEXT_BYTES, read_text
 from rover_pipeline.numerics.jumps import EPOCH_S, JUMP_S, is_set, jumps
@@ -78,7 +78,7 @@ def times_of_files(
     elif found is not None:
         times, source = read_times(found), found.name
         if len(times) != len(files):
-            raise FormatError(f"{found}: has {len(times):,} times for {len(files):,} files in {folder}")
+            raise FormatError(f"{found}: has {counted(len(times), 'time')}, {folder} {counted(len(files), 'file')}")
     else:
         stems = [_time_of_name(path.stem) for path in files]
         if any(stem is None for stem in stems):

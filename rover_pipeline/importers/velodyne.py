@@ -100,8 +100,8 @@ class PacketWriter(PointsWriter):
     @property
     def notes(self) -> list[str]:
         """What was left out, one line each."""
-        late = f"{self.late} sweeps are left out: they are stamped no later than those before"
-        lost = f"{self.lost} packets are missing: sweeps that lack more than 1 % are not valid"
+        late = f"left out: {counted(self.late, 'sweep')} stamped no later than the one before"
+        lost = f"missing: {counted(self.lost, 'packet')}; sweeps that lack more than 1 % are not valid"
         return [late] * bool(self.late) + [lost] * bool(self.lost)
 
     def _decode(self) -> None:
@@ -296,7 +296,7 @@ def import_velodyne(
                 lidar.add(capture, None)
         notes = [note for lidar in lidars.values() for note in lidar.notes()]
         if others[-1]:
-            notes.append(f"{others[-1]} packets of further lidars are left out: a trace holds {MAX_SENSORS}")
+            notes.append(f"left out: {counted(others[-1], 'packet')} of further lidars; a trace holds {MAX_SENSORS}")
         whole = [lidar for lidar in lidars.values() if not lidar.failed]
         sensors: dict[str, Any] = {}
         for lidar in whole:

@@ -10,6 +10,7 @@ import numpy as np
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.errors import counted
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
@@ -55,15 +56,15 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
         trusted &= ~bad
         known &= ~bad
         warnings.append(
-            f"imu: {bad.sum()} samples are larger than any IMU measures, or a frozen sensor repeats them; the first is "
-            f"{np.argmax(bad)}"
+            f"imu: {counted(bad.sum(), 'sample')} larger than any IMU measures, or repeated by a frozen sensor; the "
+            f"first is {np.argmax(bad)}"
         )
     result = orient(times.best, acc, avel, period, options, trusted)
     if (bad := contradicted(times.best, np.where(trusted[:, None], acc, np.nan), result.quat)).any():
         known &= ~bad
         warnings.append(
             f"imu: from sample {np.argmax(bad)} on, the gyroscope and the accelerometer contradict each other, by more "
-            f"than a motion explains: {bad.sum()} samples are not valid; axes may be exchanged, or a bias jumped"
+            f"than a motion explains: {counted(bad.sum(), 'sample')} not valid; axes may be exchanged, or a bias jumped"
         )
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
@@ -87,19 +88,19 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
     if result.turns:
         seconds = sum(stop - start for start, stop in result.turns)
         warnings.append(
-            f"imu: {len(result.turns)} intervals of {seconds:.1f} s look stationary but contradict the others, and "
-            "are taken for steady turns"
+            f"imu: stationary by its looks, but in contradiction to the rest, and taken for steady turns: "
+            f"{counted(len(result.turns), 'interval')} of {seconds:.1f} s"
         )
     if gaps := result.gaps:
-        warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
+        warnings.append(f"imu: {counted(len(gaps), 'gap')} of up to {max(gaps):.1f} s: how far it turned is unknown")
     for name, values, unit in (("acc", acc, "m/s2"), ("avel", avel, "rad/s")):
         known &= np.isfinite(values).all(axis=1)
         if (limited := at_limit(np.where(trusted[:, None], values, np.nan))).any():
             known &= ~limited.any(axis=1)
             largest = np.abs(np.where(limited, values, 0)).max()
             warnings.append(
-                f"imu: {limited.any(axis=1).sum()} of {len(values)} samples of {name} are at the limit of the sensor's "
-                f"range, {largest:.4g} {unit}: what it did there is not known; set it to a larger range"
+                f"imu: {counted(limited.any(axis=1).sum(), 'sample')} of {name}, of {len(values)}, at the limit of the "
+                f"sensor's range, {largest:.4g} {unit}: what it did there is not known; set it to a larger range"
             )
     warnings += times.remarks("imu")
     for part in blocks(len(acc)):

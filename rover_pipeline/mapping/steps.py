@@ -14,7 +14,7 @@ from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.draw.map_view import map_picture
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.errors import UnfitError
+from rover_pipeline.errors import UnfitError, counted
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.sweep import SweepMotion
@@ -77,8 +77,7 @@ def build(
     motion = lidar.motion(odometry, options.times)
     numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))[:: options.every]
     if not len(numbers):
-        sweeps = "the only sweep is not" if recording.count == 1 else f"none of {recording.count} sweeps is"
-        raise UnfitError(f"{sweeps} valid in lidar and _odom, and a map needs poses")
+        raise UnfitError(f"none of {counted(recording.count, 'sweep')} is valid in lidar and _odom: a map needs poses")
     stored, limits = partial(stored_sweep, recording), (options.min_range, options.max_range)
     if options.lidar_height is None:
         floor = spread_floor(stored, lidar, motion, numbers, limits, up)
@@ -180,7 +179,7 @@ def _files(
     used = sum(len(each.numbers) for each in builders)
     if not len(voxels):
         raise UnfitError(
-            f"{used} sweeps have no return from map.min_range = {options.min_range:g} to "
+            f"{counted(used, 'sweep has', 'sweeps have')} no return from map.min_range = {options.min_range:g} to "
             f"map.max_range = {options.max_range:g} m"
         )
     if not in_band:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.errors import counted
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.options import OdometrySection
@@ -92,7 +93,7 @@ def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
             parts.append(f"{what} {_text(summary[name], 'the world')}, {_text(summary[f'{name}_lidar'], 'the lidar')}")
     open_ones = "; ".join(parts) or "a motion whose direction changes"
     return [
-        f"frame {summary['first']}: {summary['sweeps']} sweeps are degenerate: floors and walls say nothing of "
+        f"frame {summary['first']}: {counted(summary['sweeps'], 'degenerate sweep')}: floors and walls say nothing of "
         f"{open_ones}; cov is large there"
     ]
 

@@ -60,6 +60,7 @@ class Quality(NamedTuple):
     landmarks: np.ndarray = np.zeros((2, 1))  #: f8 (2, frame), see `SweepInformation.landmarks`.
     #: f8 (frame,), see `SweepInformation.stacked`, relative to the same variance as `misfit`.
     slip: np.ndarray = np.zeros(1)
+    elsewhere: np.ndarray = np.zeros(1)  #: f8 (frame,), see `SweepInformation.elsewhere`.
 
     @classmethod
     def of(cls, batch: Batch, sweeps: SweepInformation, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
@@ -89,7 +90,19 @@ class Quality(NamedTuple):
         misfit, slip = noise / of_fitting, sweeps.slip / of_fitting
         # A sweep that is misplaced is not shown by those around it.
         landmarks = sweeps.landmarks.T
-        return cls(inliers, residual, information, error, disagreement, structure, both_sides, misfit, landmarks, slip)
+        return cls(
+            inliers,
+            residual,
+            information,
+            error,
+            disagreement,
+            structure,
+            both_sides,
+            misfit,
+            landmarks,
+            slip,
+            sweeps.elsewhere,
+        )
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
         """The poses that each rule refuses.
@@ -104,6 +117,8 @@ class Quality(NamedTuple):
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
             Refusal("misfit", self.misfit > _MISFIT_LIMIT, parts=True),
             Refusal("two_worlds", self.slip > _MISFIT_LIMIT, parts=True),
+            # At a wrong place a sweep seems to know no more than at another one.
+            Refusal("random_matches", self.elsewhere >= 1, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),

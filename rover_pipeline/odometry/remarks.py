@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.errors import counted
 from rover_pipeline.odometry.registration.batch import ELEVATION_DEGREES
 from rover_pipeline.odometry.segments import Seam
 
 #: What the user reads where a rule refuses poses at some sweeps.
 _DOUBTS = {
-    "accelerometer": "the accelerometer contradicts the trajectory, at {} sweeps in all; the world there leaves a "
+    "accelerometer": "the accelerometer contradicts the trajectory, at {} in all; the world there leaves a "
     "direction open, or moves along",
-    "companions": "floors and walls leave a direction open at {} sweeps, and only small bodies show the motion along "
+    "companions": "floors and walls leave a direction open at {}, and only small bodies show the motion along "
     "it, which may move themselves; declare in `rig.own` what belongs to the rig",
-    "two_worlds": "surfaces move against each other at {} sweeps, as a deck and the quay that it passes do; the "
+    "random_matches": "{} would fit as well elsewhere, as lost sweeps do, after a fast turn for example",
+    "two_worlds": "surfaces move against each other at {}, as a deck and the quay that it passes do; the "
     "trajectory may be a mixture of both motions; declare in `rig.own` what belongs to the rig",
-    "one_side": "all that shows the motion is on one side of it at {} sweeps, which may be a train that passes a rig "
+    "one_side": "all that shows the motion is on one side of it at {}, which may be a train that passes a rig "
     "that stands; a radar would show it",
-    "traffic": "the rig seems to glide without a turn, as {} sweeps say, which nothing that carries a rig does; what "
+    "traffic": "the rig seems to glide without a turn, at {}, which nothing that carries a rig does; what "
     "is around it may have set off instead; a radar would show it",
 }
 #: What the user reads where `SplineSystem.is_too_deep`.
@@ -46,7 +48,8 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
 def doubt_warnings(refused: Mapping[str, np.ndarray]) -> list[str]:
     """A line for each rule of `_DOUBTS` that refuses poses; refused: bool (frame,) by rule."""
     some = {rule: refused[rule] for rule in _DOUBTS if rule in refused and refused[rule].any()}
-    return [f"frame {np.argmax(each)}: {_DOUBTS[rule].format(each.sum())}" for rule, each in some.items()]
+    texts = {rule: text.format(counted(some[rule].sum(), "sweep")) for rule, text in _DOUBTS.items() if rule in some}
+    return [f"frame {np.argmax(some[rule])}: {text}" for rule, text in texts.items()]
 
 
 def beam_warnings(elevation: float, deviation: float) -> list[str]:
@@ -82,5 +85,5 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: 
     if lost := int((~valid & (raw != 0)).sum()):
         rules = ", ".join(f"{rule} {count}" for rule, count in sorted(refused.items(), key=lambda each: -each[1]))
         why = f"refused: {rules}" if rules else "they are not in one world with the others"
-        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted ({why})")
+        warnings.append(f"not to be trusted: {lost} of {counted(len(valid), 'sweep')} ({why})")
     return warnings

@@ -10,6 +10,7 @@ import numpy as np
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import MAIN, Inspection
+from rover_pipeline.errors import counted
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.options import Mounted
@@ -99,7 +100,7 @@ def poses(
         measured |= frame.describe()
         warnings += frame.warnings
     if not known.any():
-        warnings.append(f"{source} has none of the {recording.count} times of {sensor}: all poses are NaN")
+        warnings.append(f"{source} has none of the {counted(recording.count, 'time')} of {sensor}: all poses are NaN")
     if sidecar is not None:
         speeds, exceeded = _compare_with_doppler(ahead, sidecar)
         measured |= speeds

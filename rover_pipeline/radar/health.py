@@ -22,6 +22,7 @@ import scipy.fft
 from scipy.special import chdtri, pdtrc
 
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.errors import counted
 from rover_pipeline.numerics.robust import FALSE_ALARM, MAD_TO_SD, is_limit
 from rover_pipeline.radar.options import PointsSection
 from rover_pipeline.radar.spectrum import samples_of, words_of
@@ -91,14 +92,14 @@ def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
     if clipped:
         share = float(found["clipped"].max())
         warnings.append(
-            f"radar: {clipped} of {count} frames have clipped samples, up to {100 * share:.3g}% of them: the receiver "
-            "saturates, which makes targets where there are none; lower its gain"
+            f"radar: {counted(clipped, 'frame')} of {count} with clipped samples, up to {100 * share:.3g}% of them: "
+            "the receiver saturates, which makes targets where there are none; lower its gain"
         )
     if interfered and pdtrc(interfered - 1, FALSE_ALARM * count) < FALSE_ALARM:  # more frames than false alarms explain
         share = float(np.nanmean(found["interfered"]))
         warnings.append(
-            f"radar: {interfered} of {count} frames have interference of another radar, in {100 * share:.3g}% of the "
-            "chirps; radar.interference: time replaces it"
+            f"radar: {counted(interfered, 'frame')} of {count} with interference of another radar, in "
+            f"{100 * share:.3g}% of the chirps; radar.interference: time replaces it"
         )
     for name, low, high in (
         ("dead", -np.inf, TUNING.dead_antenna_db),

@@ -85,11 +85,11 @@ def select(key: Any, count: int, axes: int, where: str) -> Selection:
     if isinstance(first, (list, tuple, range)) or np.ndim(first):
         return Selection(_numbers(first, count, where), keys[1:])
     if isinstance(first, (bool, np.bool_)):
-        raise SampleIndexError(f"{where}: {first} is no sample; a mask must have an entry for each of {count} samples")
+        raise SampleIndexError(f"{where}: {first} is no sample; a mask must have an entry for each sample, {count}")
     try:
         return Selection(range(count)[first], keys[1:])
     except IndexError as error:
-        raise SampleIndexError(f"{where}: has {count} samples; there is no sample {first}") from error
+        raise SampleIndexError(f"{where}: there is no sample {first} of {count}") from error
     except (TypeError, ValueError) as error:
         is_slice, hint = isinstance(first, slice), "use a number, a slice, or a list of numbers"
         what = f"slice of samples: {error}" if is_slice else f"sample; {hint}"
@@ -119,7 +119,7 @@ def _numbers(values: Any, count: int, where: str) -> np.ndarray:
         raise SampleIndexError(f"{where}: a list of samples has one axis, not {array.ndim}")
     if array.dtype == bool:
         if len(array) != count:
-            raise SampleIndexError(f"{where}: a mask of {len(array)} entries does not fit {count} samples")
+            raise SampleIndexError(f"{where}: a mask must have an entry for each sample, {count} and not {len(array)}")
         return np.flatnonzero(array)
     if not len(array):
         return np.empty(0, "i8")
@@ -130,7 +130,7 @@ def _numbers(values: Any, count: int, where: str) -> np.ndarray:
         raise SampleIndexError(f"{where}: samples are selected by whole numbers or booleans, not by {array.dtype}")
     beyond = (array < -count) | (array >= count)
     if beyond.any():
-        raise SampleIndexError(f"{where}: has {count} samples; there is no sample {array[np.argmax(beyond)]}")
+        raise SampleIndexError(f"{where}: there is no sample {array[np.argmax(beyond)]} of {count}")
     return np.where(array < 0, array + count, array).astype("i8")
 
 

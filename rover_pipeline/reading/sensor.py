@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, UnknownAttributeError, UnknownNameError, did_you_mean
+from rover_pipeline.errors import FormatError, UnknownAttributeError, UnknownNameError, counted, did_you_mean
 from rover_pipeline.format.descriptions import recorded_channels
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
@@ -242,7 +242,7 @@ class Sensor:
         specs = self._stored.specs.items()
         held = ", ".join(f"{name} {spec.type}{list(spec.shape) or ''}" for name, spec in specs if name != TS)
         try:
-            return f"<Sensor {self.name}: {len(self)} samples of {held}>"
+            return f"<Sensor {self.name}: {counted(len(self), 'sample')} of {held}>"
         except FormatError as error:
             return f"<Sensor {self.name}: {held}; {error}>"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, counted
 from rover_pipeline.format.provenance import require_fresh, run_command
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -185,7 +185,7 @@ class Samples(Sequence[Any]):
         return (self[at] for at in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<Samples: {len(self)} of {len(self.parts)} recordings>"
+        return f"<Samples: {len(self)} of {counted(len(self.parts), 'recording')}>"
 
 
 def _member(trace: Trace, sync: Sensor, name: str, channels: Sequence[str], reduced: int) -> Member:

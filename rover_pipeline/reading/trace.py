@@ -21,6 +21,7 @@ from rover_pipeline.errors import (
     InTheWayError,
     SampleIndexError,
     UnknownNameError,
+    counted,
     did_you_mean,
 )
 from rover_pipeline.format.attempt import remove_tree
@@ -385,7 +386,7 @@ class Traces(Sequence[Trace]):
         try:
             return traces[key]
         except IndexError as error:
-            raise SampleIndexError(f"there are {len(self)} recordings; there is no number {key}") from error
+            raise SampleIndexError(f"has {counted(len(self), 'recording')}; there is no number {key}") from error
 
     def __len__(self) -> int:
         return len(self._traces)

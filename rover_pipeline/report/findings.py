@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rover_pipeline.clocks.tuning import TUNING as CLOCKS
-from rover_pipeline.draw.formatting import count, duration, join, percent
+from rover_pipeline.draw.formatting import count as counted
+from rover_pipeline.draw.formatting import duration, join, percent
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.read.contents import Remark
 from rover_pipeline.report.summary import (
@@ -32,7 +33,7 @@ _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 #: What a step says of poses that all are at times that the odometry does not cover.
 _NO_POSE = "all poses are NaN"
 #: What the odometry says of its invalid poses, which the page counts itself.
-_UNTRUSTED = "sweeps are not to be trusted"
+_UNTRUSTED = "not to be trusted"
 
 
 class Evidence(NamedTuple):
@@ -105,8 +106,8 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     if errors:
         return f"Something is missing or cannot be used: look at {places}."
     if warnings:
-        return f"Usable, with {count(len(warnings), 'warning')} about {places}."
-    what = count(len(raw), "sensor") if raw else "a reference path"
+        return f"Usable, with {counted(len(warnings), 'warning')} about {places}."
+    what = counted(len(raw), "sensor") if raw else "a reference path"
     return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
 
 
@@ -129,7 +130,7 @@ def _check_findings(evidence: Evidence) -> Iterator[Finding]:
         else:
             yield _finding("warning" if line in evidence.repaired else "error", place, text)
     for place, texts in undecodable.items():
-        more = f", and {count(len(texts) - 1, 'more sample')} like it" if len(texts) > 1 else ""
+        more = f", and {counted(len(texts) - 1, 'more sample')} like it" if len(texts) > 1 else ""
         remedy = f"rover-pipeline run {evidence.trace} --config input='{{mark_corrupt: true}}'"
         yield _finding("error", place, f"{texts[0]}{more}", f"To keep all other samples: {remedy}")
 
@@ -200,11 +201,11 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
         return
     if sensor.whole < sensor.samples:
         shortest = min(sensor.channels, key=lambda channel: channel.samples)
-        text = f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}"
+        text = f"was cut off: {shortest.name} has {sensor.whole:,} of {counted(sensor.samples, 'sample')}"
         remedy = f"rover-pipeline run {trace} --config input='{{truncate: true}}'"
         yield _finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}", figure="samples")
     share = sensor.lost / (sensor.samples + sensor.lost)
-    lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
+    lost = f"lost {counted(sensor.lost, 'sample')} ({percent(share)}) in {counted(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
         silent = f"is silent for {duration(sensor.longest_gap_s)}; {lost}"
         yield _finding("error", sensor.name, silent, figure="longest_gap_s")
@@ -212,7 +213,7 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
         yield _finding("warning" if share > options.max_lost_share else "note", sensor.name, lost, figure="lost")
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
-        text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
+        text = f"has {sensor.invalid:,} of {counted(sensor.samples, 'sample')} not valid ({percent(share)})"
         above: Severity = "error" if share > TUNING.max_invalid_share else "warning"
         yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text, figure="invalid")
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
@@ -243,10 +244,10 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:
-            text = f"{count(step.corrupt, 'sample')} of its input could not be decoded, or was not measured as a whole"
+            text = f"{counted(step.corrupt, 'sample')} of its input cannot be decoded, or was not measured as a whole"
             yield _finding("error", step.sensor, text, "`check` names those that cannot be decoded.")
         if step.dropped:
-            text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
+            text = f"{counted(step.dropped, 'sample')} of its input left out: not all channels have them"
             yield _finding("warning", step.sensor, text)
     for sensor in evidence.virtual:
         if sensor.error:
@@ -256,15 +257,15 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         own, others = sensor.invalid - inherited - outside, sensor.samples - inherited - outside
         share = own / max(1, others)
         if outside:
-            text = f"{count(outside, 'sample')} before the first or after the last pose: none is known there"
+            text = f"{counted(outside, 'sample')} before the first or after the last pose: none is known there"
             yield _finding("note", sensor.name, text)
         if evidence.one_chirp and sensor.name == f"_{evidence.radar}_velocity":
             continue
         if share > options.max_invalid_share:
-            text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
+            text = f"has {own:,} of {counted(others, 'sample')} not to be trusted ({percent(share)})"
             useless = sensor.name == "_odom" and share > TUNING.max_invalid_share
             if useless and is_short:
-                text = f"{text}: {count(sweeps, 'sweep')} {'is' if sweeps == 1 else 'are'} too few for a trajectory"
+                text = f"{text}: {counted(sweeps, 'sweep is', 'sweeps are')} too few for a trajectory"
                 yield _finding("note", sensor.name, text, figure="invalid")
             else:
                 advice = 'The figures below, under "How good is the path?", show why.' if sensor.name == "_odom" else ""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from rover_pipeline.draw.formatting import count
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
@@ -192,7 +192,7 @@ def simulate(
     chosen = [name for name in rig.sensors if sensors is None or name in sensors]
     with new_trace(out) as folder:
         if say is not None:
-            takes, along = _estimate(rig, chosen, seconds, threads), count(threads, "thread")
+            takes, along = _estimate(rig, chosen, seconds, threads), counted(threads, "thread")
             say(f"simulate: {seconds:g} s of recording will take about {max(1, round(takes))} s with {along}")
         for sensor in chosen:
             _record_sensor(folder, sensor, rig, seconds, threads)

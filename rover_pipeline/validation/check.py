@@ -14,7 +14,7 @@ from typing import get_args
 from rover_pipeline.clocks.options import RawSensor
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, RoverError, describe, require_damage
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, counted, describe, require_damage
 from rover_pipeline.format.attempt import unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
@@ -123,7 +123,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         if channel.leftover:
             yield f"{channel.path}: {channel.leftover}"
         if len(channel) != count:
-            yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
+            yield f"{channel.path}: has {counted(len(channel), 'sample')} where ts has {count}"
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
     yield from _with_error(_time_problems(sensor, count, _has_own_clock(trace.path)))

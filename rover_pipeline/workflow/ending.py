@@ -158,7 +158,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
         say("failed:", table(sorted(rows.values())))
         lacking = {recording for recording, _ in rows if recording}
         lacking |= {str(trace) for trace in flow.wanted if not os.path.isdir(flow.source(trace))}  # was not simulated
-        total = f"{len(lacking)} of {len(flow.traces)} recordings lack outputs"
+        total = f"{len(lacking)} of {counted(len(flow.traces), 'recording lacks', 'recordings lack')} outputs"
         total = total if lacking else f"{len(rows)} of the other jobs failed"
         print(f"rover-pipeline: {total}; {_advice(rows)}", file=sys.stderr)
     if flow.refused:

@@ -224,7 +224,10 @@ class Needs:
                 continue
             below = self.lacking(sensor.removeprefix("_"), results) if sensor in flow.made else ""
             empty = is_empty(flow.source(results) / sensor)
-            return below or (f"{_EMPTY}{sensor!r}" if empty else f"has no sensor {sensor!r}")
+            if (flow.source(results) / sensor).is_dir() and not empty and not below:
+                return f"has no {META} of the sensor {sensor!r}"
+            hint = f" ({did_you_mean(sensor, flow.made)})" if sensor[0] == "_" and sensor not in flow.made else ""
+            return below or (f"{_EMPTY}{sensor!r}" if empty else f"has no sensor {sensor!r}{hint}")
         return ""
 
     def tried(self, name: str, results: Path, *, by_name: bool) -> bool:
@@ -323,7 +326,8 @@ class Needs:
         with suppress(RoverError):  # the step says what is wrong with it
             if unknown := [each for each in sorted(needed) if is_unknown(each)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
-                note(f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`")
+                where = "where the lidar is" if rig.of("lidar") else "in one place"
+                note(f"nothing says where {which} on the rig: taken to be {where}; set `rig`")
 
     def _check_rig(self, names: Sequence[str], results: Path) -> str:
         """A line about keys of the recording's `rig` that name no sensor, if outputs need it; else empty.

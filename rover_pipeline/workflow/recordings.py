@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, counted
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.info import size_text
 from rover_pipeline.workflow.flow import Flow
@@ -131,7 +131,7 @@ class RecordingJobs:
             return []
         counts = Counter(name for names in self.pending.values() for name in names)
         total = sum((self.cost(results) for results in self.pending), Cost())
-        lines = [f"_{name}: {counts[name]} of {len(self.flow.traces)} recordings" for name in sorted(counts)]
+        lines = [f"_{name}: {counts[name]} of {counted(len(self.flow.traces), 'recording')}" for name in sorted(counts)]
         return [
             *lines,
             f"about {size_text(total.written)} to be written from {size_text(total.read)} of raw data",

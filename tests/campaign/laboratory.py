@@ -27,7 +27,7 @@ SOON = 30.0
 PYTHONPATH = "PYTHONPATH"
 #: Lines on stderr that are no errors.
 _NOTES = re.compile(
-    r"waiting for|asking Slurm for|.*: waiting for process|.* samples, .* invalid, .* s$|"
+    r"waiting for|asking Slurm for|.*: waiting for process|.* samples?, .* invalid, .* s$|"
     r".*%\||.*:\s+\d+ %,|.*: \d+ frames in "
 )
 

@@ -12,6 +12,7 @@ import pytest
 
 from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.sampling_times import smooth_times
+from rover_pipeline.errors import counted
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import EPOCH, Clock, build
@@ -194,7 +195,7 @@ def test_a_sensor_that_restarts_off_phase_has_times_within_two_milliseconds_or_n
     assert found.valid.mean() > 0.99 and found.segment[-1] >= 1  # two phases can be the same by chance
     assert (found.smooth == ts)[~found.valid].all() and (np.diff(found.smooth) > 0).all()
     assert (found.error[found.valid] <= 0.002).all() and np.isinf(found.error[~found.valid]).all()
-    assert f"its clock begins anew {found.segment[-1]} times" in found.remarks("lidar")[0]
+    assert f"its clock restarted {counted(int(found.segment[-1]), 'time')}" in found.remarks("lidar")[0]
 
 
 def test_a_change_of_phase_that_jitter_hides_is_not_claimed_to_be_known() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rover_pipeline.draw import formatting
+from rover_pipeline.errors import counted
 
 _MINUS = "\N{MINUS SIGN}"
 
@@ -36,6 +37,7 @@ _MINUS = "\N{MINUS SIGN}"
         (formatting.significant, 4.2e-5, "4.2e-05"),
         (formatting.significant, 0.0, "0"),
         (formatting.metres, 0.00029, "0.29 mm"),
+        (formatting.metres, 1.3e-15, "0 mm"),
         (formatting.metres, 0.042, "42 mm"),
         (formatting.metres, 3.549, "3.55 m"),
         (formatting.utc, 1_700_000_000.0, "2023-11-14 22:13:20 UTC"),
@@ -55,3 +57,5 @@ def test_lists_are_short_and_without_repetitions() -> None:
     assert formatting.join(["a", "b", "a"]) == "a and b"
     assert formatting.join(["a", "b", "c", "d"]) == "a, b and 2 more"
     assert formatting.count(1, "gap") == "1 gap" and formatting.count(2000, "gap") == "2,000 gaps"
+    assert counted(1, "gap") == "1 gap" and counted(2000, "gap") == "2000 gaps"
+    assert counted(1, "sweep is", "sweeps are") == "1 sweep is" and counted(0, "entry", "entries") == "0 entries"

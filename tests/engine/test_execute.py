@@ -110,12 +110,20 @@ def test_a_step_that_does_not_exist_is_an_error_with_the_nearest_name(name: str,
         find_step(name)
 
 
-def test_a_module_that_lacks_a_library_of_its_own_is_not_called_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'$"),
+        ("feature = max(1, 2", r"SyntaxError: '\(' was never closed \(mylab.py, line 1\)$"),
+        ("feature = unknown", "NameError: name 'unknown' is not defined$"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_not_called_missing(
+    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mylab.py").write_text("import no_such_library")
+    (tmp_path / "mylab.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+    with pytest.raises(ConfigError, match=f"^step mylab:feature: mylab cannot be imported: {said}"):
         find_step("mylab:feature")
 
 
@@ -359,7 +367,10 @@ def test_raw_sensors_are_only_read(trace: Path) -> None:
         ("moody", r"tests.toy:moody: a: samples of \[3\] and float64, but the first frame gave \[1\] and f8"),
         ("failing", r"rec/radar/iq: samples . to .: tests.toy:failing: first line second line"),
         ("wordy", r"tests.toy:wordy: a: samples of \(\) and <U4 cannot be stored in a channel: type: unknown type"),
-        ("unsure", r"tests.toy:unsure: valid: an array of \(1, 2\) does not hold one sample for each of 1 frames"),
+        ("unsure", r"tests.toy:unsure: valid: an array of \(1, 2\) does not hold one sample for each of 1 frame"),
+        ("whole", r"tests.toy:whole: a: samples of \[3\] i4, its output declares \[word\] f4$"),
+        ("flat", r"tests.toy:flat: a: samples of \[\] f8, its output declares \[word\]$"),
+        ("mistyped", r"rec/radar/iq: samples . to .: tests.toy:mistyped: AttributeError: .*'summ'"),
         ("sonar", "rec/sonar: no such sensor; tests.toy:sonar needs sonar/echo"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.steps import Options, Recording, step
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.flow import Flow
+from tests.kit import small_trace
 
 IQ = {"iq": "radar/iq"}
 OUT = {"a": "A."}
@@ -73,6 +76,19 @@ def test_right_declarations_are_accepted() -> None:
 @step(version=1, sensor="_mine", inputs=IQ, outputs=OUT)
 def without_a_section(iq: np.ndarray, *, options: Mine) -> np.ndarray:
     return iq
+
+
+@step(version=1, sensor="_mine", inputs={"iq": "_radar_range_dopler/power"}, outputs=OUT)
+def misspelled(iq: np.ndarray) -> np.ndarray:
+    return iq
+
+
+def test_an_input_that_nothing_makes_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    flow = Flow({"traces": str(small_trace(tmp_path / "rec", sensors=("radar",))), "outputs": "mine"})
+    names = (f"{__name__}:misspelled", "_radar_range_doppler")
+    rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
+    with pytest.raises(ConfigError, match=r"'_radar_range_dopler' \(did you mean '_radar_range_doppler'\?\), which"):
+        flow.targets(rules)
 
 
 def test_options_without_a_section_are_an_error_of_the_rule() -> None:

@@ -85,7 +85,7 @@ def test_the_page_holds_both_paths_and_the_errors_and_needs_no_network(
     assert main(["compare", str(a.parent), str(b.parent), "-o", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}\n"
     page = out.read_text()
-    assert "0.030 m" in page and "turned by 40.0" in page and page.count("<svg") >= 4
+    assert "30 mm" in page and "turned by 40.0" in page and page.count("<svg") >= 4
     assert 'src="http' not in page and 'href="http' not in page
     assert main(["compare", str(a), str(b), "-o", str(out)]) == 1
     assert "already exists" in capsys.readouterr().err and out.read_text() == page

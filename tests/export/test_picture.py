@@ -59,6 +59,7 @@ def rendered_plots(trace: Path, name: str) -> list[np.ndarray]:
     assert picture is not None
     figure: Any = draw(trace, name)
     figure.set_dpi(120)
+    figure.draw_without_rendering()
     FigureCanvasAgg(figure).draw()
     boxes = [plot.get_window_extent() for plot in figure.axes]
     rows = len(picture)
@@ -191,6 +192,8 @@ def test_every_sensor_has_a_picture_raw_or_virtual(name: str, everything: Path, 
     assert main(["picture", str(everything), name, "-o", str(out), "--frame", "2"]) == 0
     picture = cv2.imread(str(out))
     assert picture is not None and picture.std() > 5
+    edges = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
+    assert edges.min() > 200, "no label is cut off at an edge"
 
 
 def test_a_picture_is_a_png_a_pdf_or_an_svg_with_the_same_bytes_each_time(everything: Path, tmp_path: Path) -> None:

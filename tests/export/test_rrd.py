@@ -220,4 +220,4 @@ def test_a_sample_that_cannot_be_decoded_is_left_out_and_counted(
     write(copy, tmp_path / "x.rrd", ExportOptions())
     points = rows(read_recording(tmp_path / "x.rrd")["world/lidar/points"], "Points3D:positions")
     np.testing.assert_allclose(seconds(points), times(FRAMES)[[0, 2, 4, 5]], rtol=0, atol=1e-6)
-    assert "1 samples cannot be decoded" in capsys.readouterr().err
+    assert "left out: 1 sample that cannot be decoded" in capsys.readouterr().err

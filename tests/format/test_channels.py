@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError, SampleError, counted
 from rover_pipeline.format.channels import create_channel, encode_sample, open_channel
 from rover_pipeline.format.channels.lzmaf import stream_ends, stream_size
 from rover_pipeline.format.meta import FORMATS, ChannelSpec
@@ -123,7 +123,7 @@ def test_lzmaf_without_an_index_is_indexed_from_its_streams_and_says_so(tmp_path
         (tmp_path / "rng_i").write_bytes(kept)
         channel = open_channel(path, spec)
         assert np.array_equal(channel.read(), samples)
-        assert [f"{indexed} samples were indexed" in note for note in channel.notes] == [True]
+        assert [f"indexed {counted(indexed, 'sample')} from" in note for note in channel.notes] == [True]
         assert (tmp_path / "rng_i").read_bytes() == kept, "reading must not change a recording"
     (tmp_path / "rng_i").unlink()
     assert np.array_equal(open_channel(path, spec).read(), samples)

@@ -61,7 +61,7 @@ def test_the_table_has_a_line_for_each_sensor_channel_and_file(trace: Path) -> N
     names = [line.split()[0] for line in lines]
     assert {"lidar", "radar", "camera", "imu", "_lidar_image", "_map"} <= set(names)
     assert {"rng", "iq", "video.avi", "avel", "map.ply"} <= set(names)
-    assert "1 gaps, longest 0.500 s" in text and "2 invalid" in text
+    assert "1 gap, longest 0.500 s" in text and "2 invalid" in text
 
 
 def test_json_holds_the_errors_of_unreadable_sensors_and_channels(

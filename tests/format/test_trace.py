@@ -63,6 +63,12 @@ def test_a_folder_without_traces_has_none(tmp_path: Path) -> None:
         require_trace(tmp_path / "gone")
 
 
+def test_two_recordings_of_one_name_are_refused_where_results_would_be_in_one_folder(tmp_path: Path) -> None:
+    one, two = (small_trace(tmp_path / folder / "t", 2) for folder in "ab")
+    with pytest.raises(FormatError, match="would both be called t; rename one"):
+        locate_traces([str(one), str(two)], tmp_path, tmp_path / "out")
+
+
 def test_a_recording_without_config_yaml_is_a_trace(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "t", 2)
     (trace / CONFIG).unlink()

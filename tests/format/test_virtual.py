@@ -63,6 +63,19 @@ def test_a_result_appears_only_when_it_is_committed(tmp_path: Path) -> None:
     assert provenance["files"] == ["pile", TS, "values"]
 
 
+def test_a_folder_that_cannot_be_written_to_is_named_and_not_the_scratch_folder_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mkdir(path: Path, *_: object, real: Any = os.mkdir) -> None:
+        if Path(path).name == PARTIAL:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        real(path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(InTheWayError, match=f"^{tmp_path}: Permission denied; choose a folder"):
+        attempt.Attempt(tmp_path / "result").begin()
+
+
 def test_a_failed_or_abandoned_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), VirtualWriter(tmp_path / "_x") as writer:
         writer.create({TS: TS_SPEC, "pile": STREAM}, 2)
@@ -84,7 +97,7 @@ def test_a_failed_run_leaves_the_older_result_as_it_was(format: str, tmp_path: P
 
 def test_a_channel_that_was_not_filled_to_its_length_is_never_published(tmp_path: Path) -> None:
     with (
-        pytest.raises(RoverError, match="pile: has 1 samples, 2 were to be written"),
+        pytest.raises(RoverError, match="pile: has 1 sample of 2"),
         VirtualWriter(tmp_path / "_x") as writer,
     ):
         writer.create({TS: TS_SPEC, "pile": STREAM}, 2)

@@ -107,7 +107,7 @@ def test_times_come_from_a_list_the_names_or_a_rate_and_from_nothing_else(tmp_pa
     with pytest.raises(FormatError, match="file 2 comes 8999 s after the one before: these are two recordings"):
         import_clouds(folder, tmp_path / "short", times=tmp_path / "jumping.txt")
     (tmp_path / "short.txt").write_text("1\n2\n")
-    with pytest.raises(FormatError, match="has 2 times for 3 files"):
+    with pytest.raises(FormatError, match=r"has 2 times, .*clouds 3 files"):
         import_clouds(folder, tmp_path / "short", times=tmp_path / "short.txt")
     for path, ts in zip(sorted(folder.iterdir(), key=lambda path: int(path.stem[4:])), wanted, strict=True):
         path.rename(folder / f"{round(ts * 1000)}000000.npz")

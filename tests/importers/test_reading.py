@@ -119,4 +119,4 @@ def test_each_picture_of_a_bag_is_looked_at_and_a_damaged_one_is_named(tmp_path:
     channel = Sensor(tmp_path / "trace" / "camera").channel("video.avi")
     kept = [data for i, data in enumerate(pictures) if i != 11]
     assert [channel.jpeg(i) for i in range(13)] == kept  # type: ignore[attr-defined]
-    assert any("1 messages cannot be decoded and are left out" in line for line in lines)
+    assert any("left out: 1 message that cannot be decoded" in line for line in lines)

@@ -246,7 +246,7 @@ def test_samples_at_the_limit_of_the_range_are_not_valid_and_a_warning_says_so(t
     sensor, provenance = run_filtered(record(tmp_path / "trace", limited))
     assert (sensor.valid(len(data.ts)) == 0).tolist() == beyond.tolist()
     (said,) = (each for each in provenance["notes"] if "limit" in each)
-    assert f"{beyond.sum()} of {len(beyond)} samples of avel" in said and "0.5 rad/s" in said
+    assert f"{beyond.sum()} samples of avel, of {len(beyond)}," in said and "0.5 rad/s" in said
     free, _ = run_filtered(record(tmp_path / "free", data))
     assert free.valid(len(data.ts)).all()
 

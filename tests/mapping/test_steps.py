@@ -68,7 +68,7 @@ def test_a_map_that_no_sweep_gives_is_left_out_with_the_reason_and_replaces_an_o
     shutil.rmtree(trace / "_odom")
     shutil.copytree(trace_with_odometry(tmp_path / "bad", invalid=tuple(range(6))) / "_odom", trace / "_odom")
     result = run_step(find_step(STEP), trace, "_map", Request(), stamps=(STAMP,))
-    assert result.omitted == "none of 6 sweeps is valid in lidar and _odom, and a map needs poses"
+    assert result.omitted == "none of 6 sweeps is valid in lidar and _odom: a map needs poses"
     assert sorted(os.listdir(trace / "_map")) == [STAMP, PROVENANCE], "a map of other poses must not stay"
     assert omission(read_provenance(trace / "_map")) == result.omitted
     assert [line for line in problems(trace) if "/_map" in line and "/_lidar_image" not in line] == []

@@ -148,7 +148,7 @@ def test_the_report_is_told_of_saturation(tmp_path: Path) -> None:
     assert quality.channel("clipped").read()[-1] > 0.1 and not quality.channel("clipped").read()[:-1].any()
     assert np.nanmin(quality.channel("coherence").read()[:-1]) > 0.5
     notes = json.loads((tmp_path / "trace" / "_radar_quality" / PROVENANCE).read_text())["notes"]
-    assert any("frames have clipped samples" in note for note in notes), notes
+    assert any("with clipped samples" in note for note in notes), notes
 
 
 def test_the_simulator_interferes_with_the_share_that_it_was_asked_for() -> None:

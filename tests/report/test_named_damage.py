@@ -102,7 +102,7 @@ SIMULATED = {
     "corrupt-lidar": r"lidar/rng: sample 3 at byte \d+: is corrupt",
     "corrupt-video": r"camera/video.avi: sample 3 at byte \d+: does not begin like a JPEG",
     "missing-sidecars": r"lidar/lidar.json: is missing",
-    "missing-index": r"lidar/rng_i: is missing or empty; 6 samples were indexed",
+    "missing-index": r"lidar/rng_i: is missing or empty; indexed 6 samples",
     "missing-channel": r"radar/valid: .*is missing",
     "wrong-shape": r"lidar/lidar.json: describes samples of \[8, 32\], rng holds \[8, 16\]",
     "times-out-of-order": r"radar/ts: sample \d at byte \d+: .* does not come after",

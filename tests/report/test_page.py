@@ -58,6 +58,16 @@ _TOO_WIDE = """
   .map(e => e.outerHTML.slice(0, 120))
 """
 
+#: Labels of charts that are not whole, where those of the vertical axes are as long as such labels get.
+_CUT_OFF = """
+[...document.querySelectorAll('.chart text')].filter(e => {
+  if (/^[0-9.]+$/.test(e.textContent)) e.textContent = '2.5e-14';
+  const svg = e.closest('svg'), box = e.getBoundingClientRect();
+  const room = (getComputedStyle(svg).overflow == 'visible' ? e.closest('section') : svg).getBoundingClientRect();
+  return box.width && (box.left < room.left || box.right > room.right);
+}).map(e => e.textContent)
+"""
+
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
@@ -117,6 +127,12 @@ def _similar_pixels(image: np.ndarray, rgb: np.ndarray) -> int:
     projection = chroma @ wanted
     cosine = projection / np.maximum(np.linalg.norm(chroma, axis=-1) * np.linalg.norm(wanted), 1e-9)
     return int(((projection > 0.4 * wanted @ wanted) & (cosine > 0.95)).sum())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_labels_of_charts_are_not_cut_off(tab: Tab, page: Path, width: int) -> None:
+    tab.open(page, width=width)
+    assert tab.run(_CUT_OFF) == []
 
 
 def test_the_page_tells_the_verdict_and_the_figures(tab: Tab, page: Path) -> None:

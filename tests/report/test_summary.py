@@ -157,7 +157,7 @@ def test_gaps_late_starts_and_early_ends_are_reported(tmp_path: Path) -> None:
     ("fault", "severity", "place", "text"),
     [
         ("missing-sidecars", "error", "lidar/lidar.json", "is missing"),
-        ("missing-index", "warning", "lidar/rng_i", "indexed from the .xz streams"),
+        ("missing-index", "warning", "lidar/rng_i", "samples from the .xz streams"),
         ("times-out-of-order", "error", "radar/ts", "does not come after"),
         ("missing-channel", "error", "radar/valid", "is missing"),
         ("wrong-shape", "error", "lidar/lidar.json", "describes samples of"),
@@ -198,7 +198,7 @@ def test_the_notes_of_steps_are_reported_once(tmp_path: Path) -> None:
         provenance(trace / name, samples=20, invalid=0, source="radar", notes=[note], corrupt=2, dropped=1)
     summary = summarise(trace)
     assert [each.text for each in summary.findings].count("I and Q seem swapped: try radar.sample_order: iiqq") == 1
-    assert "2 samples of its input could not be decoded" in findings(summary, "error")["_one"].text
+    assert "2 samples of its input cannot be decoded" in findings(summary, "error")["_one"].text
     assert any("1 sample of its input left out" in each.text for each in summary.findings)
 
 

@@ -166,7 +166,7 @@ def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Pat
 def test_a_simulation_that_failed_leaves_its_recording_without_outputs_and_no_other_job_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for values, count in (({}, "1 of 1 recordings lack outputs"), ({"traces": "rec"}, "1 of the other jobs failed")):
+    for values, count in (({}, "1 of 1 recording lacks outputs"), ({"traces": "rec"}, "1 of the other jobs failed")):
         small_trace(tmp_path / "rec") if values else None
         flow = Flow({**values, "outputs": "lidar_image"}, tmp_path)
         flow.wanted = {trace: ["lidar_image"] for trace in flow.traces}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.draw.formatting import count
+from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, naming, printable
 from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.files import read_bytes
@@ -77,7 +77,7 @@ def _list(arguments: Namespace) -> int:
         print(json.dumps(found, indent=2))
         return 0
     for name, each in found.items():
-        groups = ", ".join(f"{group} ({count(its, 'revision')})" for group, its in each["revisions"].items()) or "none"
+        groups = ", ".join(f"{name} ({counted(its, 'revision')})" for name, its in each["revisions"].items()) or "none"
         head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes\n  tags: {', '.join(each['tags'])}"
         print(printable(f"{head}\n  metadata: {each['metadata']}\n  groups: {groups}"))
     return 0
@@ -140,7 +140,7 @@ def _extract(arguments: Namespace) -> int:
             if not there:
                 with new_output(place) as scratch:
                     scratch.write_bytes(content)
-    print(f"{arguments.out}: {count(len(targets), 'file')}")
+    print(f"{arguments.out}: {counted(len(targets), 'file')}")
     return 0
 
 

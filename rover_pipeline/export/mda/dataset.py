@@ -16,7 +16,7 @@ import numpy as np
 from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import MDA_SOURCES, RADAR_MEASURES, MdaOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError, SampleError, counted
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.mda.files import LAYOUT, Item, append, describe, read_bytes, read_item, relations
 from rover_pipeline.export.objects import ObjectReader, Objects
@@ -168,7 +168,7 @@ def write(job: ExportJob) -> None:
     if not any(job.folder.glob("*/*.mda")):
         raise FormatError("export mda: none of the recordings has a key frame outside of the gaps between splits")
     for problem, count in Counter(changes).items():
-        job.note(f"{count} key frames {problem}")
+        job.note(f"{counted(count, 'key frame')} {problem}")
 
 
 def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:

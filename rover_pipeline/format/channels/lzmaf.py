@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from imagecodecs import LzmaError, lzma_decode
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, counted
 from rover_pipeline.format.channels import base
 from rover_pipeline.format.files import opened_file, opened_regular, read_bounded, read_exactly, regular_size, sync_file
 from rover_pipeline.format.meta import ChannelSpec
@@ -123,7 +123,7 @@ class LzmafChannel(base.Channel):
                 ends = stream_ends(descriptor, int(known[-1]), size, self.max_stored_bytes)
             if offsets is None or ends:
                 what = "is missing or empty" if offsets is None else f"ends at byte {known[-1]} of {size}"
-                self.notes.append(f"{self.path}_i: {what}; {len(ends)} samples were indexed from the .xz streams")
+                self.notes.append(f"{self.path}_i: {what}; indexed {counted(len(ends), 'sample')} from the .xz streams")
             offsets = np.concatenate([known, np.asarray(ends, "<u8")])
             if offsets[-1] != size:
                 self.leftover = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import FormatError, naming
+from rover_pipeline.errors import FormatError, counted, naming
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.ouster import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
 from rover_pipeline.importers.ros.sinks import Sink
@@ -35,7 +35,7 @@ class OusterSink(Sink):
             raise FormatError(f"{self._writer.where}: {problem}; --meta FILE gives that of the sensor")
         self.notes += self._writer.notes
         if self._decoder.strangers:
-            self.notes.append(f"{self._decoder.strangers} packets are of another sensor than its metadata: left out")
+            self.notes.append(f"left out: {counted(self._decoder.strangers, 'packet')} of another sensor")
 
     def _put(self, frame: Any) -> None:
         if frame is not None and self._writer.put(end_of_sweep(frame), frame):
@@ -63,7 +63,7 @@ class OusterImuSink(Sink):
     def close(self) -> None:
         self._writer.close()
         if self._decoder.strangers:
-            self.notes.append(f"{self._decoder.strangers} packets are of another sensor than its metadata: left out")
+            self.notes.append(f"left out: {counted(self._decoder.strangers, 'packet')} of another sensor")
 
 
 def sink_of(folder: Path, role: str, given: Path | None, text: str, source: str) -> Sink:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.errors import FormatError, counted, short_text
 from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import imported_trace
@@ -241,7 +241,7 @@ class _Import:
         for line in [*notes, *left[:_LISTED]]:
             say(line)
         if len(left) > _LISTED:
-            say(f"left out: {len(left) - _LISTED} topics more")
+            say(f"left out: {counted(len(left) - _LISTED, 'more topic')}")
         described = {
             stream.sensor: {"topic": stream.topic.name, "type": stream.topic.type, "times": stream.stamps.source}
             for stream in made
@@ -311,9 +311,9 @@ class _Import:
             raise FormatError(f"{self.where}: {stream.topic.name}: {problem}{more}; --partial leaves them out")
         lines = [*stream.sink.notes, *([stream.stamps.note] if stream.stamps.note else [])]
         if skipped := len(stream.damaged) + len(stream.topic.damaged):
-            lines.append(f"{skipped} messages cannot be decoded and are left out")
+            lines.append(f"left out: {counted(skipped, 'message')} that cannot be decoded")
         source = {"header": "header stamps", "bag": "bag times"}.get(stream.stamps.source, stream.stamps.source)
-        head = f"{stream.sink.folder.name} = {stream.topic.name}: {stream.sink.count} samples, {source}"
+        head = f"{stream.sink.folder.name} = {stream.topic.name}: {counted(stream.sink.count, 'sample')}, {source}"
         return [head, *(f"{stream.topic.name}: {line}" for line in lines)]
 
     def _lens(self, stream: _Stream) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, counted, short
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, decode, has_header, known_type
@@ -314,7 +314,7 @@ def _problem(recorded: np.ndarray, stamped: np.ndarray) -> str:
 def _in_order(times: np.ndarray, source: str, note: str) -> Stamps:
     rank = _kept_ranks(times)
     if lost := int((rank < 0).sum()):
-        note += f"{'; ' if note else ''}{lost} of {len(rank)} messages are left out: their times repeat or come late"
+        note += f"{'; ' if note else ''}left out: {counted(lost, 'message')} of {len(rank)}: times repeat or come late"
     kept = np.empty(int(rank.max(initial=-1)) + 1, "i8")
     kept[rank[rank >= 0]] = times[rank >= 0]
     return Stamps(kept / 1e9, rank, source, note, kept)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.errors import counted
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.ros import layouts
 from rover_pipeline.importers.ros.sinks import Sink
@@ -55,9 +56,9 @@ class SweepSink(Sink):
 
     def close(self) -> None:
         if self._empty:
-            self.notes.append(f"the first {self._empty} sweeps are left out: they have no points")
+            self.notes.append(f"left out: the first {counted(self._empty, 'sweep')}, without points")
         if self._writer.late:
-            self.notes.append(f"{self._writer.late} sweeps are left out: they end before the one before them does")
+            self.notes.append(f"left out: {counted(self._writer.late, 'sweep')} that would end before the one before")
         if self.count:
             self._writer.close()
 
@@ -156,6 +157,6 @@ class PacketSink(Sink):
         self.count = self._writer.count
         if self._writer.model:
             self.notes.append(
-                f"{self._writer.model}: {self._writer.whole} of its {self.count} sweeps are whole revolutions"
+                f"{self._writer.model}: whole revolutions: {self._writer.whole} of {counted(self.count, 'sweep')}"
             )
         self.notes += self._writer.notes

@@ -60,6 +60,8 @@ class SweepInformation(NamedTuple):
     #: f8 (), mean square distance of its points from planes that earlier sweeps have drawn, relative to the variance
     #: that is expected; NaN where it is not compared.
     slip: np.ndarray = np.full((), np.nan)
+    #: f8 (), what it would seem to know of its place half a metre away, relative to what it knows; see `_elsewhere`.
+    elsewhere: np.ndarray = np.zeros(())
 
     @classmethod
     def stacked(cls, sweeps: Sequence[SweepInformation]) -> SweepInformation:
@@ -116,7 +118,35 @@ def information_of(
         large=large,
         landmarks=np.array(_landmarks(points, poses, velocity, unknown, others, weights)),
         slip=np.array(_slip(points, poses, earlier, tilted) if earlier else np.nan),
+        elsewhere=np.array(_elsewhere(points, poses, matrix.sum(0)[:3, :3], others, weights)),
     )
+
+
+def _elsewhere(
+    points: Points,
+    poses: tuple[np.ndarray, np.ndarray],
+    information: np.ndarray,
+    surfels: SurfelMap,
+    weights: PointWeights,
+) -> float:
+    """What a sweep would seem to know of a displacement if it were half a metre away, relative to what it knows.
+
+    Wherever a sweep is, some of its points are on planes that they are not of, and seem to know its place. This is all
+    that a sweep knows whose pose is lost. Of one whose pose is right, most points leave their planes if it is moved.
+    The direction is the one that the sweep knows the least about.
+
+    Args:
+        information: f8 (3, 3), what it knows of a displacement in the world, 1/m2.
+    """
+    values, vectors = eigh(information)
+    along, seeming = vectors[:, 0], []
+    for move in LARGE / 2 * along, -LARGE / 2 * along:
+        there = poses[0] + move, poses[1]
+        matrix = matched_equations(*points, poses[1], match_points(*points, *there, surfels.tables, weights), weights)[
+            0
+        ]
+        seeming.append(float(matmul(along, matrix.sum(0)[:3, :3], along)))
+    return max(seeming) / values[0] if values[0] > 0 else 0.0
 
 
 def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, weights: PointWeights) -> float:

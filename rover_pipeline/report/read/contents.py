@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.draw.formatting import count, percent
+from rover_pipeline.draw.formatting import count as counted
+from rover_pipeline.draw.formatting import percent
 from rover_pipeline.errors import ConfigError, unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.rig import Rig
@@ -78,24 +79,24 @@ _Found = Iterator[tuple[str, bool]]
 def _blind(ranges: np.ndarray) -> _Found:
     """Sweeps of the lidar, mm, (sweep, beam, column)."""
     if not ((ranges > 0) & (ranges < CLIPPED)).any():
-        yield f"has no return in any of {count(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
+        yield f"has no return in any of {counted(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
 
 
 def _empty(counts: np.ndarray) -> _Found:
     """Number of points of each sweep of a lidar that sends points, (sweep,)."""
     if not counts.any():
-        yield f"is 0 in {count(len(counts), 'sweep')} looked at: the lidar sees nothing", True
+        yield f"is 0 in {counted(len(counts), 'sweep')} looked at: the lidar sees nothing", True
 
 
 def _saturated(iq: np.ndarray) -> _Found:
     """Frames of the radar, (frame, chirp, tx, rx, word)."""
     if iq.min() == iq.max():
-        yield f"holds nothing but {int(iq.flat[0])} in {count(len(iq), 'frame')} looked at: no signal arrives", True
+        yield f"holds nothing but {int(iq.flat[0])} in {counted(len(iq), 'frame')} looked at: no signal arrives", True
         return
     shares = clipped_share(iq) if iq.dtype.kind in "iu" else np.zeros(len(iq))
     if (shares > 0).any():
         yield (
-            f"is clipped in {int((shares > 0).sum())} of {count(len(iq), 'frame')} looked at, up to "
+            f"is clipped in {int((shares > 0).sum())} of {counted(len(iq), 'frame')} looked at, up to "
             f"{percent(float(shares.max()))} of a frame: the receiver saturates, which makes targets where there are "
             "none; lower its gain",
             False,
@@ -106,9 +107,9 @@ def _pictures(images: np.ndarray) -> _Found:
     """Pictures of the camera, (picture, row, column, 3)."""
     flat = images.reshape(len(images), -1, images.shape[-1])
     if (np.ptp(flat, axis=1) <= TUNING.one_colour).all():
-        yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
+        yield f"shows one colour in {counted(len(images), 'picture')} looked at: it is dark, or the lens covered", True
     elif len(images) > 1 and (images == images[0]).all():
-        yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
+        yield f"shows the same in {counted(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
 
 
 def _hung(trace: Trace, camera: str) -> _Found:
@@ -133,7 +134,7 @@ def _hung(trace: Trace, camera: str) -> _Found:
     wrong = known & moved
     if wrong.any():
         yield (
-            f"repeats a picture while the camera moves, in {count(int(wrong.sum()), 'picture')}, sample "
+            f"repeats a picture while the camera moves, in {counted(int(wrong.sum()), 'picture')}, sample "
             f"{int(wrong.argmax())} first: the camera hung; labels of their times are of what they do not show",
             False,
         )
@@ -143,9 +144,9 @@ def _vectors(values: np.ndarray) -> _Found:
     """All values of a channel of the IMU, (sample, 3)."""
     bad = int((~np.isfinite(values)).any(axis=1).sum())
     if bad:
-        yield f"has {count(bad, 'sample')} that are not finite numbers", bad == len(values)
+        yield f"has {counted(bad, 'sample')} that are not finite numbers", bad == len(values)
     elif len(values) > 1 and (values == values[0]).all():
-        yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
+        yield f"is the same in all {counted(len(values), 'sample')}: the IMU hung, or does not measure it", True
 
 
 #: What is looked at: type of the sensor, channel, number of axes of a sample, and the function. That gives texts about

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.draw.charts import Intervals
-from rover_pipeline.errors import FormatError, require_damage, unless_damaged
+from rover_pipeline.errors import FormatError, counted, require_damage, unless_damaged
 from rover_pipeline.format.info import GAP_PERIODS, channel_info
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import TYPES, Rig
@@ -184,7 +184,7 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
     samples = plausible[np.argsort(stored_ts[plausible], kind="stable")]
     ts, valid = stored_ts[samples], _read_valid(sensor, len(stored_ts))[samples]
     truncated += [
-        f"{sensor.path / channel.name}: has {channel.samples} samples where ts has {len(stored_ts)}"
+        f"{sensor.path / channel.name}: has {counted(channel.samples, 'sample')} where ts has {len(stored_ts)}"
         for channel in channels
     ]
     figures = {
