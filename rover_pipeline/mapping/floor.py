@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.format.texts import parse_json
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.linear import eigh, matmul
 
@@ -38,8 +39,20 @@ def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
     return Floor(np.array([0.0, 0.0, 1.0]), -lowest, False)
 
 
+def turned_up(known: str | None) -> np.ndarray:
+    """A rotation, f8 (3, 3), of the world after which its z is rather up than to the side, where the floor is found.
+
+    Args:
+        known: `up.json` of `_odom`, the direction against gravity; None = nothing shows it, and z is up.
+    """
+    up = np.array([0.0, 0.0, 1.0] if known is None else parse_json(known, "_odom/up.json")["up"])
+    return np.eye(3) if up[2] > np.hypot(up[0], up[1]) else levelling(up)
+
+
 def levelling(up: np.ndarray) -> np.ndarray:
-    """The smallest rotation, (3, 3), that takes the unit vector `up` to z."""
+    """A rotation, (3, 3), that takes the unit vector `up` to z: the smallest, or one after half a turn about x."""
+    if up[2] < 0:
+        return matmul(levelling(up * [1, -1, -1]), np.diag([1.0, -1.0, -1.0]))
     x, y, z = up
     cross = np.array([[0.0, 0.0, -x], [0.0, 0.0, -y], [x, y, 0.0]])
     return np.eye(3) + cross + matmul(cross, cross) / (1 + z)

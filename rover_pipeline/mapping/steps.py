@@ -19,7 +19,7 @@ from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import mount_of_entry
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.mapping.floor import Floor, levelling
+from rover_pipeline.mapping.floor import Floor, levelling, turned_up
 from rover_pipeline.mapping.grid import (
     FREE,
     OCCUPIED,
@@ -54,6 +54,7 @@ def build(
     options: MapStepOptions,
     objects: Mapping[str, np.ndarray] | None = None,
     lidars: str = "{}",
+    up: str | None = None,
 ) -> tuple[dict[str, bytes], Inspection]:
     """The map of all sweeps with a valid pose.
 
@@ -62,7 +63,7 @@ def build(
         metadata: `lidar.json`, of images or of points.
         odometry: the channels of `_odom`.
         objects: channels of `_objects`, if what moves is left out. Then only the lidar of `_odom` makes the map.
-        lidars: `lidars.json` of `_odom`: where the other lidars are, by name.
+        lidars: `lidars.json` of `_odom`: where the other lidars are, by name; up: its `up.json`.
 
     Raises:
         ValueError: `_odom` or `_objects` is of other sweeps, the trajectory leaves the map, or the grid is empty.
@@ -79,9 +80,9 @@ def build(
         raise UnfitError(f"none of {counted(recording.count, 'sweep')} is valid in lidar and _odom: a map needs poses")
     stored, limits = partial(stored_sweep, recording), (options.min_range, options.max_range)
     if options.lidar_height is None:
-        floor = spread_floor(stored, lidar, motion, numbers, limits)
+        floor = spread_floor(stored, lidar, motion, numbers, limits, up)
     else:
-        floor = Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
+        floor = Floor(turned_up(up)[2], options.lidar_height, True)
     boxes = None if objects is None else Boxes.of(objects, levelling(floor.up))
     motion = motion.rotated(levelling(floor.up))
     states = motion.trajectory.states.select(numbers)

@@ -11,10 +11,11 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import LidarReader, Sweep
-from rover_pipeline.mapping.floor import Floor, find_floor
+from rover_pipeline.mapping.floor import Floor, find_floor, turned_up
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul
 
 
 def stored_sweep(recording: Recording, number: int) -> dict[str, np.ndarray]:
@@ -50,19 +51,23 @@ def spread_floor(
     motion: SweepMotion,
     numbers: np.ndarray,
     limits: tuple[float, float],
+    up: str | None = None,
 ) -> Floor:
     """The floor in the frame of a trajectory, from some of the sweeps with these numbers.
 
     Args:
         stored: gives the channels of a sweep, by argument; None where it cannot be decoded, and is left out.
         limits: minimum and maximum range of a return, m.
+        up: `up.json` of `_odom`, if it has one: a lidar may hang upside down, or lie on its side.
     """
-    sweeps = []
+    sweeps, turn = [], turned_up(up)
     for number in spread_sweeps(numbers):
         if (channels := stored(number)) is not None:
             poses = motion.columns(number, lidar.columns)
-            sweeps.append((placed(lidar.sweep(channels), poses, *limits) - poses.pos).reshape(-1, 3))
-    return find_floor(sweeps)
+            points = (placed(lidar.sweep(channels), poses, *limits) - poses.pos).reshape(-1, 3)
+            sweeps.append(matmul(points, turn.T))
+    floor = find_floor(sweeps)
+    return floor._replace(up=matmul(turn.T, floor.up))
 
 
 def max_distance(options: MapOptions) -> float:

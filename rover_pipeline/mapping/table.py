@@ -14,12 +14,12 @@ STEPS = (
     Step(
         sensor="_map",
         function="rover_pipeline.mapping.steps:build",
-        version=8,
+        version=9,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
         inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
         whole={"odometry": ODOMETRY},
-        files={"metadata": "lidar/lidar.json", "lidars": "_odom/lidars.json?"},
+        files={"metadata": "lidar/lidar.json", "lidars": "_odom/lidars.json?", "up": "_odom/up.json?"},
         alternatives=(
             When({"whole": {"objects": _OBJECTS}}, options={"remove_moving": True}),
             *FROM_POINTS,

@@ -14,6 +14,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
 from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
 from rover_pipeline.objects.smoothing import MIN_PLACES, OUTLIER_SDS, Measurements, Smoothed, fit_motion
+from rover_pipeline.objects.tracking import PLACE_SD
 from rover_pipeline.objects.tuning import LONG_CAR_M, LONG_M, TUNING
 from rover_pipeline.radar.options import VelocitySection
 
@@ -40,6 +41,7 @@ class Body(NamedTuple):
     measured: np.ndarray  #: bool (N,), whether the sweep has a cluster of it.
     way: float  #: m, largest distance between two of its places, less what their uncertainty explains.
     clusters: int  #: number of clusters.
+    shown: int  #: number of those that show where the body is along its heading.
     likelihood: float  #: logarithm of the probability density of what was measured of it.
     radar: bool  #: whether radial velocities of the radar are in it.
 
@@ -75,7 +77,7 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
         # The tracker took something else for the body there.
         clusters = clusters.select(fit.fits)
     body = _body(clusters, sweep, times, fit.motion, _yaw(fit.motion, clusters, times), fit.size)
-    return body._replace(radar=radial is not None)
+    return body._replace(shown=fit.shown, radar=radial is not None)
 
 
 class _Fit(NamedTuple):
@@ -85,6 +87,7 @@ class _Fit(NamedTuple):
     size: np.ndarray  #: f8 (2,), length and width, m.
     fits: np.ndarray  #: bool (C,), which clusters fit the body.
     is_length_known: bool  #: whether any cluster shows both ends of the body.
+    shown: int  #: number of clusters that show where it is along its heading.
 
 
 def _length_and_motion(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
@@ -150,6 +153,9 @@ def _fitted(
         visible = seen.typical_size(clusters.distance)
         size = visible + np.array([hidden or 0.0, 0.0])
         middle, sd = seen.middles(size, poses, clusters.lidar, match_sd, size_sd)
+        if headings.known.sum() >= MIN_PLACES and not seen.shows_both_ends(visible):
+            # A flat side that may go on at both ends looks the same however far it slides along itself.
+            sd[seen.low_open[:, 0] & seen.high_open[:, 0], 0] = PLACE_SD
         variance = resolution[:, None] + sd**2
         places = Measurements.positions(clusters.time, middle, variance, poses.yaw)
         known = headings.known
@@ -157,7 +163,7 @@ def _fitted(
         motion = fit_motion(places.merged(angles).merged(radial), times, motion, search=turn == _TURNS)
     away = middle - PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time).centre
     fits = (np.abs(turned(away, -poses.yaw)) <= OUTLIER_SDS * np.sqrt(variance)).all(axis=1)
-    return _Fit(motion, size, fits, seen.shows_both_ends(visible))
+    return _Fit(motion, size, fits, seen.shows_both_ends(visible), int((sd[:, 0] < PLACE_SD).sum()))
 
 
 def still_body(clusters: Clusters, stamps: np.ndarray, min_way: float) -> Body:
@@ -201,6 +207,7 @@ def _body(
         measured=np.isin(sweep, clusters.frame),
         way=max(0.0, way - 3 * float(np.median(spread))),
         clusters=len(clusters.time),
+        shown=len(clusters.time),
         likelihood=motion.likelihood,
         radar=False,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
@@ -296,6 +297,14 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
     number = _components(loose.xyz[:, :2], moves, lidar[:2], step)
     share = np.bincount(number + 1, moves) / np.maximum(np.bincount(number + 1), 1)
     number[share[number + 1] < TUNING.moving_share] = -1
+    rest = np.concatenate([points.xyz[points.label == STANDING], loose.xyz[number < 0]])
+    tree = cKDTree(rest) if len(rest) else None
+    for each in np.unique(number[number >= 0]):
+        own = np.flatnonzero(number == each)
+        if tree is not None and np.ptp(loose.xyz[own, :2], axis=0).max() >= TUNING.min_line_m:
+            # A flat side that slides along itself seems to stand: what moves may go on as what touches it.
+            apart, _ = tree.query(loose.xyz[own], distance_upper_bound=TUNING.surface_m)
+            loose.open[own] |= np.isfinite(apart)
     found = _described(loose, number, frame, lidar, min_points)
     return found.select(found.size <= _MAX_SIZE_M)
 

@@ -72,7 +72,7 @@ def merged_tracks(
         while chain[-1] in after:
             chain.append(after[chain[-1]])
         chains.append(_merged([found[number] for number in chain], make, stamps))
-    return [track.body for track in chains if track.body.clusters >= min_hits]
+    return [track.body for track in chains if track.body.shown >= min_hits]
 
 
 def _merged(tracks: list[Track], make: Make, stamps: np.ndarray) -> Track:

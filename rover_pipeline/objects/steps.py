@@ -43,6 +43,7 @@ def objects(
     sidecar: str | None = None,
     radar: str | None = None,
     points: Mapping[str, np.ndarray] | None = None,
+    up: str | None = None,
 ) -> Iterator[dict[str, np.ndarray] | Inspection]:
     """Bodies that move, at the instants of the sweeps.
 
@@ -51,7 +52,7 @@ def objects(
         metadata: `lidar.json`, the sensor's own, or that of points.
         odometry: the channels of `_odom`.
         config: `config.yaml`; sidecar: `radar.json`; radar: the radar's `meta.json`.
-        points: the channels of `_radar_points`, if there are some.
+        points: the channels of `_radar_points`, if there are some; up: `up.json` of `_odom`.
 
     Yields:
         The channels of `_objects`, and at last figures. A sweep without a valid pose has no objects and is not valid.
@@ -70,7 +71,7 @@ def objects(
         return
     read, metadata, motion, notes = view
     lidar, near = lidar_reader(metadata, options.lidar.ts_reference), (options.min_range, OF_MAPS.floor_range_m)
-    floor = spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), near)
+    floor = spread_floor(lambda number: {"rng": read(number)}, lidar, motion, np.flatnonzero(usable), near, up)
     level = levelling(floor.up)
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])

@@ -13,7 +13,7 @@ STEPS = (
     Step(
         sensor="_objects",
         function="rover_pipeline.objects.steps:objects",
-        version=8,
+        version=9,
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,
@@ -25,6 +25,7 @@ STEPS = (
             "config": "config.yaml?",
             "sidecar": "radar/radar.json?",
             "radar": "radar/meta.json?",
+            "up": "_odom/up.json?",
         },
         outputs={
             "centre": Output(

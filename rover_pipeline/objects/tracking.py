@@ -36,7 +36,7 @@ _CAR = TYPICAL["car"].speed
 #: Priors of a body, standard deviations: a place anywhere in range, m; any heading, rad; a component of the velocities
 #: of cars, m/s, from the spread of their speeds (log-normal); the turn rate of cars, rad/s, at the side friction of
 #: 0.32 that roads for their speed are built for. Physics: distributions; AASHTO Green Book, 2011.
-_PLACE_SD, _HEADING_SD = CLIPPED / 1000, np.pi / np.sqrt(3)
+PLACE_SD, _HEADING_SD = CLIPPED / 1000, np.pi / np.sqrt(3)
 SPEED_SD, TURN_SD = _CAR.middle * np.exp(np.log(_CAR.factor) ** 2) / np.sqrt(2), 0.32 * g / _CAR.middle
 #: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads. Tuned: by hand.
 _SLIP = 0.0025
@@ -67,7 +67,7 @@ class ConstantVelocity(NamedTuple):
         return result
 
     def prior(self) -> np.ndarray:
-        return np.array([_PLACE_SD, _PLACE_SD, SPEED_SD, SPEED_SD]) ** -2.0
+        return np.array([PLACE_SD, PLACE_SD, SPEED_SD, SPEED_SD]) ** -2.0
 
     def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return state, np.tile(np.eye(4), (len(state), 1, 1))
@@ -110,7 +110,7 @@ class ConstantTurn(NamedTuple):
         return np.asarray(matmul(axes.transpose(0, 2, 1), own, axes))
 
     def prior(self) -> np.ndarray:
-        return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, TURN_SD]) ** -2.0
+        return np.array([PLACE_SD, PLACE_SD, _HEADING_SD, SPEED_SD, TURN_SD]) ** -2.0
 
     def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]

@@ -222,11 +222,14 @@ def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajec
         return find_level(trajectory, samples.times + offset, samples.acc, mount, sigma)
 
 
-def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> np.ndarray:
-    """Where the accelerometer contradicts a trajectory, bool (frame,); nowhere if there is none that can be trusted."""
+def contradicted_by(
+    samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory
+) -> tuple[np.ndarray, Level | None]:
+    """Where the accelerometer contradicts a trajectory, bool (frame,), nowhere if there is none that can be trusted.
+    And up in the world of the trajectory, None where it does not show it."""
     nowhere = np.zeros(len(trajectory.ts), bool)
     if samples is None or not np.isfinite(samples.acc).any():
-        return nowhere
+        return nowhere, None
     felt = nowhere
     try:
         mount, sigma, offset = _placed(imu, mount)
@@ -234,8 +237,8 @@ def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory:
         felt = felt_at_rest(trajectory, times, samples.acc, mount.rotation)
         level = find_level(trajectory, times, samples.acc, mount, sigma)
     except ValueError:
-        return felt
-    return felt | contradicted(trajectory, times, samples.acc, mount.rotation, level)
+        return felt, None
+    return felt | contradicted(trajectory, times, samples.acc, mount.rotation, level), level
 
 
 def mirrored(samples: Samples, imu: Imu, mount: Mount, trajectory: Trajectory) -> str:

@@ -190,12 +190,13 @@ def odom(
 
     refusals = quality.refused(options, state, times)
     by_rule = {refusal.rule: refusal.frames for refusal in refusals}
-    against, mirror = np.zeros(len(times), bool), ""
+    against, mirror, felt = np.zeros(len(times), bool), "", None
     if options.imu and samples is not None:
         # The accelerometer is compared with what the ranges show, and not with the guess across a gap.
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
         motion = Trajectory(times, state, known, max_gap=MAX_BRIDGED)
-        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, motion)
+        against, felt = contradicted_by(samples, imu, mount, motion)
+        mirror = mirrored(samples, imu, mount, motion)
     refusals += [
         Refusal("accelerometer", against, parts=True),
         Refusal("mirrored", np.full(len(times), bool(mirror))),
@@ -241,4 +242,6 @@ def odom(
     ]
     used_mounts = {each.name: mount_entry(each.mount) for each in refined.used}
     files = {"lidars.json": json.dumps(used_mounts, indent=1)} if used_mounts else {}
+    if felt is not None:
+        files["up.json"] = json.dumps({"up": matmul(world, felt.up).round(6).tolist()})
     return result, Inspection(measured, warnings, files)

@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=37,
+        version=38,
         sections=("odometry", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "imu", "own")},
         options=OdometryOptions,
@@ -48,7 +48,7 @@ STEPS = (
             first=True,
             part="segment",
             beside=("lidar", "imu"),
-            sidecars=("lidars.json",),
+            sidecars=("lidars.json", "up.json"),
             cost=Rate(("lidar",), 100, 0.002, 900),
         ),
         shown=Shown(

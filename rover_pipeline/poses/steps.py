@@ -12,6 +12,7 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import MAIN, Inspection
 from rover_pipeline.errors import counted
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.mounts import TOLERANCE
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import MAX_GAP_PERIODS
@@ -54,11 +55,14 @@ def poses(
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
     remarks, carried, source = [], mount, "_odom"
+    if mount.covariance is None:
+        # A pose without a covariance is taken for exact. How late samples arrive at best, their times do not show.
+        carried = mount._replace(covariance=np.diag([0.0] * 6 + [TOLERANCE[6] ** 2]))
     if (odometer := "radar" if options.odometry == "radar" else odometer) == "radar":
         # `_radar_odom` is the radar's own trajectory.
         name = "radar" if main == MAIN or sensor != "radar" else main
         carrier = find_mount(name, options.rig, config)
-        carried, source = mount.seen_from(carrier), "_radar_odom"
+        carried, source = carried.seen_from(carrier), "_radar_odom"
         if name == sensor:
             carried = carried._replace(covariance=None)
         if name != "radar" and not carrier.known:

@@ -27,7 +27,7 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=7 if sensor == "radar" else 6,
+        version=8 if sensor == "radar" else 7,
         sections=("poses", "rig", "sync.times"),
         uses={"rig": tuple(dict.fromkeys(("name", sensor, "radar")))},
         options=PosesOptions,

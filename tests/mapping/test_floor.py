@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.mapping.floor import find_floor, levelling
+from rover_pipeline.mapping.floor import find_floor, levelling, turned_up
 
 
 def room(tilt_deg: float, height: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +34,26 @@ def test_the_floor_is_found_to_a_centimetre_and_a_tenth_of_a_degree_below_a_tilt
     rotation = levelling(floor.up)
     np.testing.assert_allclose(rotation @ floor.up, [0, 0, 1], atol=1e-12)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("turn", [[180, 0, 0], [0, 180, 40], [90, 0, 0], [0, -90, 20], [60, 10, 0], [130, -40, 200]])
+def test_the_floor_is_below_a_lidar_that_hangs_upside_down_or_lies_on_its_side(turn: list[float]) -> None:
+    points, up = room(0.0, 1.0)
+    hung = Rotation.from_euler("xyz", turn, degrees=True).as_matrix()
+    up = hung @ up
+    felt = up + np.random.default_rng(0).normal(0, 0.02, 3)
+    turn_up = turned_up(json.dumps({"up": (felt / np.linalg.norm(felt)).tolist()}))
+    floor = find_floor([points @ hung.T @ turn_up.T])
+    assert np.degrees(np.arccos(min(1.0, turn_up.T @ floor.up @ up))) < 0.1
+    assert floor.height == pytest.approx(1.0, abs=0.01), "the ceiling is 1.6 m away"
+    level = levelling(turn_up.T @ floor.up)
+    np.testing.assert_allclose(level @ turn_up.T @ floor.up, [0, 0, 1], atol=1e-12)
+    assert np.linalg.det(level) == pytest.approx(1.0), "a map is no mirror image"
+
+
+@pytest.mark.parametrize("known", [None, '{"up": [0.3, 0.0, 0.95]}'])
+def test_a_world_whose_z_is_rather_up_stays_as_it_is(known: str | None) -> None:
+    np.testing.assert_array_equal(turned_up(known), np.eye(3))
 
 
 def test_a_pavement_beside_the_road_does_not_tilt_the_floor() -> None:

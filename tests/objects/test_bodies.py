@@ -9,7 +9,7 @@ from rover_pipeline.kinematics.mount import IDENTITY
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.objects.bodies import Body, Echoes, moving_body
-from rover_pipeline.objects.clusters import Clusters
+from rover_pipeline.objects.clusters import MOVING, STANDING, UNKNOWN, Clusters, Points, moving_clusters
 from rover_pipeline.objects.merging import merged_tracks
 from tests.objects.synthetic import PERIOD, STEP, Way, bend, seen, velocities
 
@@ -69,6 +69,38 @@ def test_the_velocity_of_a_car_in_a_gap_that_is_shorter_than_it_is_that_of_its_e
     assert np.sqrt((away**2).mean()) < allowed
     assert np.sqrt((away**2 / (2 * body.vel_sd**2)).mean()) < 3.0, "surer than it can be"
     assert abs(body.extent[0] - CAR[0]) < 0.8
+
+
+def test_the_side_of_a_train_that_passes_behind_a_gap_shows_no_velocity() -> None:
+    way, train, speed = bend(6.0, 1e4), (120.0, 2.8), 6.0
+    body = of(
+        seen(
+            way,
+            train,
+            STAMPS,
+            (13.0, -9.0),
+            seed=4,
+            hidden=lambda sweep: (10.0 - speed * STAMPS[sweep], 16.0 - speed * STAMPS[sweep]),
+        )
+    )
+    assert body.shown == 0, "no cluster shows an end, so that it is no hit of `objects.min_hits`"
+    assert np.median(body.vel_sd) > 2.0 and np.median(errors(body, way) / body.vel_sd) < 3.0
+
+
+@pytest.mark.parametrize("touching", [STANDING, UNKNOWN])
+def test_what_moves_may_go_on_where_it_touches_a_surface_that_does_not_seem_to(touching: int) -> None:
+    # The side of a bus, 6 m away, of which only the rear third is seen to move; a post stands apart.
+    x = np.arange(-6.0, 6.0, 0.04)
+    side = np.concatenate([np.column_stack([x, 0 * x + 6.0, 0 * x + z]) for z in (0.6, 1.2, 1.8)])
+    label = np.where(side[:, 0] < -2.0, MOVING, touching).astype("u1")
+    post = np.array([[-7.0, 6.0, 1.0]])
+    xyz, label = np.concatenate([side, post]), np.append(label, STANDING).astype("u1")
+    none = np.zeros(len(xyz))
+    found = moving_clusters(Points(xyz, none, none, label, none > 0), 0, np.zeros(3), STEP, 8)
+    outline, is_open = found.outline[0], found.open[0]
+    front = outline[:, 0].max()
+    assert len(found.time) == 1 and front < 0.0
+    assert is_open[outline[:, 0] > front - 0.05].all() and not is_open[outline[:, 0] < -5.9].any()
 
 
 def test_errors_of_velocities_are_as_large_as_they_are_said_to_be() -> None:

@@ -73,6 +73,14 @@ def test_an_imu_of_which_only_the_mount_is_known_tells_vibration_and_gravity(unk
     assert abs(odom.rot[0][1, 0]) < 1e-9  # The heading is that of the first pose.
 
 
+def test_up_in_the_world_of_the_first_pose_is_written_beside_the_poses(unknown: Path) -> None:
+    run(unknown)
+    truth, odom = state_of(unknown / "_truth"), state_of(unknown / "_odom")
+    found = np.array(json.loads((unknown / "_odom" / "up.json").read_text())["up"])
+    up = odom.rot[-1] @ truth.rot[-1].T @ json.loads((unknown / "_truth" / "truth.json").read_text())["up"]
+    assert np.degrees(np.arccos(np.clip(found @ up, -1, 1))) < 3
+
+
 def test_gravity_without_an_accelerometer_is_an_error(unknown: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(unknown, trace, ignore=shutil.ignore_patterns("_odom", "imu"))

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -114,7 +114,8 @@ def test_the_covariance_of_poses_in_gaps_of_the_odometry_holds_their_errors(pres
     odometry = {"ts": ts[kept], "valid": np.ones(kept.sum(), "u1"), **rig.motion.at(ts[kept])._asdict()}
     wanted = 3 + 0.01 * np.arange(900)
     frames: Any = SimpleNamespace(ts=wanted, count=len(wanted))
-    exact, options = np.zeros((kept.sum(), 6, 6)), PosesOptions(smoothed=False)
+    exact, known = np.zeros((kept.sum(), 6, 6)), MountOptions(covariance=((0.0,) * 7,) * 7)
+    options = PosesOptions(smoothed=False, rig=RigOptions(camera=known))
     steps = poses(frames, sensor="camera", options=options, odometry=odometry, cov=exact)
     made = [each for each in steps if isinstance(each, dict)]
     pos, rot, cov = (np.concatenate([each[name] for each in made]) for name in ("pos", "rot", "cov"))
@@ -125,6 +126,20 @@ def test_the_covariance_of_poses_in_gaps_of_the_odometry_holds_their_errors(pres
     for axes, error in ((slice(0, 3), np.einsum("nji,nj->ni", rot, true.pos - pos)), (slice(3, 6), turned)):
         squared = np.einsum("ni,nij,nj->n", error[in_gap], np.linalg.inv(cov[in_gap, axes, axes]), error[in_gap]) / 3
         assert 0.1 < squared.mean() < 3
+
+
+@pytest.mark.parametrize("sensor", ["camera", "radar", "imu"])
+def test_the_covariance_of_poses_holds_a_millisecond_that_samples_are_late_where_rig_states_none(sensor: Any) -> None:
+    rig, ts, wanted = build(PRESETS["bike"], 3), 3 + 0.1 * np.arange(40), 3 + 0.01 * np.arange(380)
+    odometry = {"ts": ts, "valid": np.ones(len(ts), "u1"), **rig.motion.at(ts)._asdict()}
+    exact, frames = np.zeros((len(ts), 6, 6)), cast(Any, SimpleNamespace(ts=wanted, count=len(wanted)))
+    steps = poses(frames, sensor=sensor, options=PosesOptions(smoothed=False), odometry=odometry, cov=exact)
+    made = [each for each in steps if isinstance(each, dict)]
+    vel, rot, cov = (np.concatenate([each[name] for each in made]) for name in ("vel", "rot", "cov"))
+    late = 0.001 * np.einsum("nji,nj->ni", rot, vel)
+    np.testing.assert_allclose(np.einsum("nii->ni", cov[:, :3, :3]), late**2, rtol=1e-4, atol=1e-12)
+    turned = Rotation.from_matrix(np.swapaxes(rot[:-1], 1, 2) @ rot[1:]).magnitude() / 10
+    assert np.abs(np.sqrt(np.einsum("nii->n", cov[:-1, 3:, 3:])) - turned).max() < 0.1 * turned.max()
 
 
 def test_a_radar_faster_than_its_largest_doppler_bin_is_reported(

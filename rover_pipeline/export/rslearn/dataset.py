@@ -26,6 +26,7 @@ from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.sensor import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
+from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.floor import levelling
@@ -82,7 +83,8 @@ class Ground:
         self.ts, self.notes = self._sweeps.ts, self._sweeps.reader.notes
         self.numbers = self._sweeps.known(motion.trajectory.valid)
         limits = options.min_range, options.max_range
-        self.floor = spread_floor(self._sweeps.stored, self._sweeps.reader, motion, self.numbers, limits)
+        up = read_text(recording.file("_odom/up.json")) if recording.has("_odom/up.json") else None
+        self.floor = spread_floor(self._sweeps.stored, self._sweeps.reader, motion, self.numbers, limits, up)
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
         self.pos = self._motion.trajectory.states.pos
