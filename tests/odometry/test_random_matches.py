@@ -53,7 +53,7 @@ def test_a_lost_sweep_knows_of_its_place_what_it_would_of_any_other() -> None:
     rng = np.random.default_rng(0)
     turned, moved = rng.uniform(10, 350, 12), rng.uniform([-4, -4, 0], [4, 4, 0], (12, 3))
     found = np.array([elsewhere(*pose, seed=0) for pose in zip(turned, moved, strict=True)])
-    assert (found >= 1).mean() > 0.75 and found.min() > 0.5
+    assert (found >= 1).mean() > 0.75
 
 
 def test_a_sweep_that_knows_nothing_of_a_direction_is_no_lost_one() -> None:
