@@ -60,7 +60,7 @@ class SweepInformation(NamedTuple):
     #: f8 (), mean square distance of its points from planes that earlier sweeps have drawn, relative to the variance
     #: that is expected; NaN where it is not compared.
     slip: np.ndarray = np.full((), np.nan)
-    #: f8 (), what it would seem to know of its place half a metre away, relative to what it knows; see `_elsewhere`.
+    #: f8 (), what it would seem to know of its place a metre away, relative to what it knows; see `_elsewhere`.
     elsewhere: np.ndarray = np.zeros(())
 
     @classmethod
@@ -129,7 +129,7 @@ def _elsewhere(
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> float:
-    """What a sweep would seem to know of a displacement if it were half a metre away, relative to what it knows.
+    """What a sweep would seem to know of a displacement if it were a metre away, relative to what it knows.
 
     Wherever a sweep is, some of its points are on planes that they are not of, and seem to know its place. This is all
     that a sweep knows whose pose is lost. Of one whose pose is right, most points leave their planes if it is moved.
@@ -139,14 +139,12 @@ def _elsewhere(
         information: f8 (3, 3), what it knows of a displacement in the world, 1/m2.
     """
     values, vectors = eigh(information)
-    along, seeming = vectors[:, 0], []
-    for move in LARGE / 2 * along, -LARGE / 2 * along:
-        there = poses[0] + move, poses[1]
-        matrix = matched_equations(*points, poses[1], match_points(*points, *there, surfels.tables, weights), weights)[
-            0
-        ]
-        seeming.append(float(matmul(along, matrix.sum(0)[:3, :3], along)))
-    return max(seeming) / values[0] if values[0] > 0 else 0.0
+    along, every_other = vectors[:, 0], weights._replace(stride=2)
+    seeming = [
+        pose_equations(*points, poses[0] + move, poses[1], surfels.tables, every_other)[0].sum(0)[:3, :3]
+        for move in (LARGE * along, -LARGE * along)
+    ]
+    return max(float(matmul(along, each, along)) for each in seeming) / values[0] if values[0] > 0 else 0.0
 
 
 def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, weights: PointWeights) -> float:
