@@ -93,7 +93,7 @@ def test_the_open_direction_of_a_tunnel_is_named_in_both_frames_and_cov_shows_it
     assert summary["moves"] == [[0.0, 1.0, 0.0]] and summary["moves_lidar"] == [[1.0, 0.0, 0.0]]
     assert summary["turns"] == summary["turns_lidar"] == []
     assert degeneracy_warnings(summary) == [
-        "frame 1: 3 degenerate sweeps: floors and walls say nothing of a motion along (0.00, 1.00, 0.00) of the "
+        "frame 1: 3 sweeps are degenerate: floors and walls say nothing of a motion along (0.00, 1.00, 0.00) of the "
         "world, (1.00, 0.00, 0.00) of the lidar; cov is large there"
     ]
     np.testing.assert_allclose(found.cov[1], np.diag([0.01, 0, 0, 0, 0, 0]), atol=1e-9)
