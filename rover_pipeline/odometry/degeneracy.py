@@ -93,8 +93,8 @@ def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
             parts.append(f"{what} {_text(summary[name], 'the world')}, {_text(summary[f'{name}_lidar'], 'the lidar')}")
     open_ones = "; ".join(parts) or "a motion whose direction changes"
     return [
-        f"frame {summary['first']}: {counted(summary['sweeps'], 'sweep is', 'sweeps are')} degenerate: floors and walls "
-        f"say nothing of {open_ones}; cov is large there"
+        f"frame {summary['first']}: {counted(summary['sweeps'], 'sweep is', 'sweeps are')} degenerate: floors and "
+        f"walls say nothing of {open_ones}; cov is large there"
     ]
 
 
