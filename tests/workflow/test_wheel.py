@@ -49,7 +49,7 @@ def test_the_wheel_runs_the_workflow_and_installs_its_profile_without_a_checkout
     assert Path(installed.stdout.strip()) == home / ".config" / "snakemake" / "cluster" / "config.yaml"
     shown = call("snakemake", "--profile", "cluster", "--dry-run", "--forceall", "--config", f"traces={trace}")
     assert shown.returncode == 0, shown.stderr
-    assert "1 of 1 recordings" in shown.stdout + shown.stderr
+    assert "1 of 1 recording" in shown.stdout + shown.stderr
     given = ("--config", f"traces={trace}", "plan=steps")  # a job for each output, as on one machine
     shown = call("snakemake", "--profile", "cluster", "--dry-run", "--forceall", *given)
     assert shown.returncode == 0 and "radar_range_doppler" in shown.stdout, shown.stderr
