@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.mapping.tuning import TUNING
 from rover_pipeline.numerics.linear import eigh, matmul
@@ -44,8 +45,19 @@ def turned_up(known: str | None) -> np.ndarray:
 
     Args:
         known: `up.json` of `_odom`, the direction against gravity; None = nothing shows it, and z is up.
+
+    Raises:
+        FormatError: the file holds no direction.
     """
-    up = np.array([0.0, 0.0, 1.0] if known is None else parse_json(known, "_odom/up.json")["up"])
+    given = [0.0, 0.0, 1.0] if known is None else parse_json(known, "_odom/up.json").get("up")
+    try:
+        up = np.array(given, "f8")
+    except (TypeError, ValueError):
+        up = np.zeros(3)
+    length = np.sqrt((up**2).sum())
+    if up.shape != (3,) or not 0 < length < np.inf:
+        raise FormatError(f"_odom/up.json: `up` is no direction: {short(given)}; make _odom again")
+    up /= length
     return np.eye(3) if up[2] > np.hypot(up[0], up[1]) else levelling(up)
 
 

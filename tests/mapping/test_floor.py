@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.errors import FormatError
 from rover_pipeline.mapping.floor import find_floor, levelling, turned_up
 
 
@@ -75,3 +76,9 @@ def test_without_a_plane_below_the_lowest_points_count_as_the_floor() -> None:
 
 def test_sweeps_without_any_return_have_no_floor() -> None:
     assert find_floor([np.full((100, 3), np.nan)]).is_plane is False
+
+
+@pytest.mark.parametrize("given", ["{}", '{"up": [0, 1]}', '{"up": "x"}', '{"up": [NaN, 0, 0]}', '{"up": [0, 0, 0]}'])
+def test_a_damaged_direction_of_up_is_an_error_in_one_line(given: str) -> None:
+    with pytest.raises(FormatError, match=r"^_odom/up.json: `up` is no direction: .*; make _odom again$"):
+        turned_up(given)
