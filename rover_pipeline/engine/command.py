@@ -172,10 +172,10 @@ class _Job:
             return not kept_back & {*sources}
         left = [name for name in sources if not self.plan.is_made(name)]
         if not all(self.trace / name in begun for name in left):
-            return False  # the job of one may wait for a processor, which this job has
+            return False  # a job that has not begun may be waiting for the processor that this job has
         for name in left:
             wait_for_others(self.trace / name)
-            self._threads = command.step.run.threads  # a processor is free: that of the other job
+            self._threads = command.step.run.threads  # the other job has ended, so that its processor is free
         return all(map(self.plan.is_made, left))
 
     def _make_stage(self, commands: Sequence[StepCommand]) -> Outcomes:

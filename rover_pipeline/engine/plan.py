@@ -41,7 +41,7 @@ class Planned(NamedTuple):
         after: results of the same plan that it is made from.
         shares: name of the pass that it can be made in; "" = it is made alone.
         brief: whether its work takes less time than to start a process.
-        last: whether the job of a pass makes it too, for which it waits for all others: those that other jobs make.
+        last: whether the job of a pass also makes it, after it has waited for the results that other jobs make.
     """
 
     step: str

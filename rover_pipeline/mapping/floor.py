@@ -41,7 +41,7 @@ def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
 
 
 def turned_up(known: str | None) -> np.ndarray:
-    """A rotation, f8 (3, 3), of the world after which its z is rather up than to the side, where the floor is found.
+    """A rotation, f8 (3, 3), of the world, after which its z is within 45 degrees of up: floors are found there.
 
     Args:
         known: `up.json` of `_odom`, the direction against gravity; None = nothing shows it, and z is up.

@@ -302,7 +302,7 @@ def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, 
     for each in np.unique(number[number >= 0]):
         own = np.flatnonzero(number == each)
         if tree is not None and np.ptp(loose.xyz[own, :2], axis=0).max() >= TUNING.min_line_m:
-            # A flat side that slides along itself seems to stand: what moves may go on as what touches it.
+            # A flat side that slides along itself seems to stand, so a body may not end where it touches what stands.
             apart, _ = tree.query(loose.xyz[own], distance_upper_bound=TUNING.surface_m)
             loose.open[own] |= np.isfinite(apart)
     found = _described(loose, number, frame, lidar, min_points)

@@ -117,7 +117,7 @@ class Quality(NamedTuple):
             # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
             Refusal("misfit", self.misfit > _MISFIT_LIMIT, parts=True),
             Refusal("two_worlds", self.slip > _MISFIT_LIMIT, parts=True),
-            # At a wrong place a sweep seems to know no more than at another one.
+            # A sweep whose pose is wrong fits there no better than elsewhere, because its matches are random.
             Refusal("random_matches", self.elsewhere >= 1, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),

@@ -133,7 +133,7 @@ def _elsewhere(
 
     Wherever a sweep is, some of its points are on planes that they are not of, and seem to know its place. This is all
     that a sweep knows whose pose is lost. Of one whose pose is right, most points leave their planes if it is moved.
-    The direction is the one that the sweep knows the least about.
+    The direction is the one that the sweep knows the least about, where a wrong pose is seen first.
 
     Args:
         information: f8 (3, 3), what it knows of a displacement in the world, 1/m2.
