@@ -11,7 +11,7 @@ import gc
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -142,18 +142,44 @@ def start_collector() -> None:
 
 
 class LateModule(ModuleType):
-    """An installed module that is imported when something of it is used, and not where it is named."""
+    """An installed module that is imported when something of it is used, and not where it is named, or where something
+    is asked for being of one of its `classes`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, classes: Collection[str] = ()) -> None:
         super().__init__(name)
+        self._classes = classes
         self.__spec__ = importlib.util.find_spec(name)
         if self.__spec__:
             sys.modules.setdefault(name, self)
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._classes and sys.modules.get(self.__name__) is self:
+            return _LateClass(self, name)
+        return getattr(self._loaded(), name)
+
+    def _loaded(self) -> ModuleType:
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-        return getattr(importlib.import_module(self.__name__), name)
+        return importlib.import_module(self.__name__)
+
+
+class _LateClass:
+    """A class of a module that is not imported, so that nothing is of it. All else that is asked of it imports it."""
+
+    def __init__(self, module: LateModule, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __instancecheck__(self, value: object) -> bool:
+        return sys.modules.get(self._module.__name__) is not self._module and isinstance(value, self._loaded())
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        return self._loaded()(*values, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded(), name)
+
+    def _loaded(self) -> Any:
+        return getattr(self._module._loaded(), self._name)
 
 
 class LateCalls(LateModule):
@@ -166,4 +192,4 @@ class LateCalls(LateModule):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return lambda *values, **named: LateModule.__getattr__(self, name)(*values, **named)
+        return lambda *values, **named: getattr(self._loaded(), name)(*values, **named)

@@ -65,8 +65,10 @@ if __name__ == "__main__":
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        for name in ("numpy", "pandas", "requests"):
+        for name in ("numpy", "requests"):
             LateModule(name)  # Snakemake and its plugins name it in every run, and hardly ever use it
+        # Snakemake asks of each parameter of a rule that it keeps whether it is one of these.
+        LateModule("pandas", classes=("DataFrame", "Series", "Index"))
         stop_collector()  # `Plans.begin` starts it again when the jobs are known
         from snakemake.cli import main
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +141,27 @@ def test_another_config_yaml_remakes_what_was_made_from_it_and_nothing_else(tmp_
     assert again.returncode == 0, again.stderr
     after = {place.name: (place / "provenance.json").read_bytes() for place in results.glob("_*")}
     assert {name for name in before if before[name] != after[name]} == {"_radar_range_azimuth", "_report"}
+
+
+@pytest.mark.parametrize(
+    "parameter", ['json.dumps({"value": config["value"]}), 1', 'pd.DataFrame({"a": [config["value"]]})']
+)
+def test_a_changed_parameter_remakes_and_an_equal_one_does_not_also_where_the_run_before_had_loaded_pandas(
+    parameter: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pandas")
+    rule = (
+        f"import json\nimport pandas as pd\nrule:\n    output: 'made'\n    params: {parameter}\n    shell: 'touch made'"
+    )
+    (tmp_path / "Snakefile").write_text(rule)
+    options = ["--cores", "1", "--rerun-triggers", "params", "--config"]
+
+    def run(module: str, value: int) -> str:
+        command = [sys.executable, "-P", "-X", "importtime", "-m", module, *options, f"value={value}"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+
+    ours = "rover_pipeline.workflow.interruptible"
+    assert "1 of 1 steps" in (before := run("snakemake", 1)) and "pandas.core" in before
+    assert "Nothing to be done" in run(ours, 1)
+    assert "1 of 1 steps" in (changed := run(ours, 2)) and ("pandas.core" in changed) == parameter.startswith("pd.")
+    assert "Nothing to be done" in run(ours, 2) and "Nothing to be done" in run("snakemake", 2)
