@@ -39,7 +39,11 @@ class Means:
         clean = np.where(good[:, None], values, 0.0)
         self._times, self._values = times, clean
         # The integral between two samples is that of the line between them.
-        self._integral = np.concatenate([np.zeros((1, 3)), np.cumsum((clean[1:] + clean[:-1]) / 2 * steps[:, None], 0)])
+        self._integral = np.zeros((len(times), 3))
+        between = np.add(clean[1:], clean[:-1], out=self._integral[1:])
+        between /= 2
+        between *= steps[:, None]
+        np.cumsum(between, axis=0, out=between)
         bad = ~(good[1:] & good[:-1]) | (steps > MAX_GAP_PERIODS * INTERVAL)
         self._bad = np.concatenate([[0], np.cumsum(bad)])
 

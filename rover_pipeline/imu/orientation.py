@@ -13,6 +13,7 @@ from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.stationary import STEADY_S, StationaryInterval, acc_bias, agree, find_stationary, gyro_bias
 from rover_pipeline.kinematics.preintegration import sampled
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks, release
 
 #: More equally spaced samples than this for each measured one would take too much memory, 230 bytes each: times are
 #: damaged. Schedule.
@@ -55,6 +56,7 @@ def orient(
     period: float,
     options: ImuSection,
     trusted: np.ndarray | None = None,
+    memory: Memory = IN_MEMORY,
 ) -> Filtered:
     """Biases and orientation of a recording.
 
@@ -69,6 +71,7 @@ def orient(
         acc, avel: f4 or f8 (N, 3), m/s2 and rad/s. Samples that are not finite are replaced by interpolation.
         period: of the equally spaced samples, s.
         trusted: bool (N,), samples that may be used; None = all.
+        memory: holds what is returned of each sample.
 
     Raises:
         ValueError: no sample is finite, or times are none of an IMU.
@@ -104,7 +107,7 @@ def orient(
         knots = longest.times[:1], coarse[None]
         settings["tauAcc"] /= 2
         del longest
-    quat, without_bias = np.empty((len(times), 4)), np.empty((len(times), 3))
+    quat, without_bias = memory.zeros(len(times), 4), memory.zeros(len(times), 3)
     bounds = [0, *(piece[0] for piece in pieces[1:]), len(times)]
     gaps = steps[cuts - 1].tolist()
     del steps, pieces, at_rest
@@ -112,20 +115,22 @@ def orient(
     for first, stop in pairwise(bounds):
         grid, acc_at, avel_at, _ = segments.pop(0)
         # The bias is linear between stationary intervals, and constant before the first and after the last one.
-        bias = sampled(grid, *knots)
-        avel_at -= bias
+        avel_at -= sampled(grid, *knots)
         acc_at -= acc_offset
+        release()
         # VQF takes 230 bytes for each sample, so that little else should be held here.
         result = vqf.offlineVQF(avel_at, acc_at, None, period, settings)
-        bias += result["bias"]
+        bias = sampled(grid, *knots) + result["bias"]
         rotations = Rotation.from_quat(result["quat6D"][:, [1, 2, 3, 0]])
         del acc_at, avel_at, result
+        release()
         # The heading after a gap is that before it.
         rotations = Rotation.from_euler("z", heading - _heading(rotations[0])) * rotations
         heading = _heading(rotations[-1])
-        part = slice(first, stop)
-        quat[part] = _interpolate(rotations, grid, times[part]).as_quat()
-        without_bias[part] = sampled(times[part], grid, bias)
+        for part in blocks(stop - first):
+            at = times[first:stop][part]
+            quat[first:stop][part] = _interpolate(rotations, grid, at).as_quat()
+            without_bias[first:stop][part] = sampled(at, grid, bias)
     # Signs are continuous.
     quat[1:] *= np.cumprod(np.where((quat[1:] * quat[:-1]).sum(axis=1) < 0, -1.0, 1.0))[:, None]
     spans = [(each.start, each.stop) for each in stationary]
@@ -168,4 +173,6 @@ def _interpolate(rotations: Rotation, grid: np.ndarray, times: np.ndarray) -> Ro
     """Orientations at `times`, f8 (N,), s, of those at `grid`, f8 (M,); constant before and after them."""
     if len(grid) == 1:
         return rotations[np.zeros(len(times), int)]
-    return Slerp(grid, rotations)(np.clip(times, grid[0], grid[-1]))
+    at = np.clip(times, grid[0], grid[-1])
+    near = slice(max(np.searchsorted(grid, at[0]) - 1, 0), np.searchsorted(grid, at[-1]) + 2)
+    return Slerp(grid[near], rotations[near])(at)

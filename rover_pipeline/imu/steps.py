@@ -28,7 +28,8 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
         biases are from. Samples that are not finite, that a frozen sensor repeats, that are larger than any IMU
         measures, or at the limit of the sensor's range, are not valid.
     """
-    acc, avel = (recording.read(name, 0, recording.count) for name in ("acc", "avel"))
+    memory = recording.memory()
+    acc, avel = (memory.hold(recording.read(name, 0, recording.count)) for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
     trusted, warnings = recording.valid != 0, []
@@ -59,7 +60,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> Iterator[dict[str,
             f"imu: {counted(bad.sum(), 'sample')} larger than any IMU measures, or repeated by a frozen sensor; the "
             f"first is {np.argmax(bad)}"
         )
-    result = orient(times.best, acc, avel, period, options, trusted)
+    result = orient(times.best, acc, avel, period, options, trusted, memory)
     if (bad := contradicted(times.best, np.where(trusted[:, None], acc, np.nan), result.quat)).any():
         known &= ~bad
         warnings.append(
