@@ -103,7 +103,8 @@ def integrated(
     for part in blocks(len(found.rot), AT_ONCE):
         for n in range(part.start, part.stop):
             rot[n + 1] = matmul(rot[n], found.rot[n])
-    np.cumsum(rotated(rot[:-1], found.vel), axis=0, out=vel[1:])
+        vel[1:][part] = rotated(rot[part], found.vel[part])
+    np.cumsum(vel[1:], axis=0, out=vel[1:])
     return rot, vel
 
 

@@ -147,7 +147,8 @@ def smooth(
     release()
     state, common = _first_guess(rot, imu, radars, memory), np.zeros((len(radars), int(radars[0].unknown.sum())))
     count, size = len(state.rot), common.size
-    shapes = (count, 15, 15), (count - 1, 15, 15), (count, 15, size), (size, size), (count, 15), (size,)
+    bordered = (count, 15, size), (size, size), (count, 15), (size,), (count, 15, 1 + size)
+    shapes = (count, 15, 15), (count - 1, 15, 15), *bordered
     arrays = (memory.zeros(*shape) for shape in shapes)
     # Of a mount that is wanted all of it; otherwise how a radar is turned is no more than what others explain.
     widened = np.tile((np.arange(8) == 7) | radars[0].unknown[4], len(radars))[np.tile(radars[0].unknown, len(radars))]
@@ -223,6 +224,7 @@ class _Equations(NamedTuple):
     corner: np.ndarray  #: f8 (B, B), of common errors.
     right: np.ndarray  #: f8 (N, 15).
     below: np.ndarray  #: f8 (B,).
+    sides: np.ndarray  #: f8 (N, 15, 1 + B), `right` and `border`, in whose place they are solved.
     widened: np.ndarray  #: bool (B,), common errors that are known less well where velocities err more than stated.
     scales: np.ndarray  #: bool (B,), which common errors are those of a scale.
     bend: np.ndarray  #: f8 (K,), of each radar, how much more information on its time there is than its slopes say.
@@ -243,7 +245,7 @@ def _fill(
     robust: bool = True,
 ) -> list[np.ndarray]:
     """Write the equations. Returns the weights of the velocities of each radar, f8 (M,)."""
-    diagonal, above, border, corner, right, below, _, _, bend, _, known, pull = found
+    diagonal, above, border, corner, right, below, _, _, _, bend, _, known, pull = found
     diagonal[0] = right[0] = border[0] = corner[:] = below[:] = bend[:] = 0
     for part in blocks(len(above), AT_ONCE):
         later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
@@ -381,15 +383,21 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
         for n in range(part.start, part.stop):
             gain = matmul(above[n].T, inverses[n])
             inverses[n + 1] = inv(inverses[n + 1] - matmul(gain, above[n]))
-    sides = np.concatenate([found.right[..., None], found.border], axis=2)
-    solved = _substituted(inverses, above, sides)
-    solution, spread = solved[..., 0], solved[..., 1:]
+    for part in blocks(len(found.sides), AT_ONCE):
+        found.sides[part, :, 0], found.sides[part, :, 1:] = found.right[part], found.border[part]
+    solved = _substituted(inverses, above, found.sides)
+    size = len(found.known)
+    # Rows are added one after another, so that the sums are the same whatever the blocks.
+    sums = np.zeros((size, 1 + size))
+    for part in blocks(len(solved), AT_ONCE):
+        rows, theirs = found.border[part].reshape(-1, size, 1), solved[part].reshape(-1, 1, 1 + size)
+        sums = np.concatenate([sums[None], rows * theirs]).sum(axis=0)
     # Errors may be larger than they are stated to be (Birge's ratio).
-    own, excess = found.corner - np.einsum("nij,nik->jk", found.border, spread), np.ones(len(found.known))
+    own, excess = found.corner - sums[:, 1:], np.ones(size)
     of_time = np.arange(1, len(found.bend) + 1) * (len(excess) // len(found.bend)) - 1
     excess[found.widened] = np.repeat(found.excess, len(excess) // len(found.excess))[found.widened]
     own /= np.sqrt(np.outer(excess, excess))
-    gradient = (found.below - np.einsum("nij,ni->j", found.border, solution)) / excess
+    gradient = (found.below - sums[:, 0]) / excess
     # Where velocities bend the way that their errors go, the time is known less well than their slopes say.
     curves = 1 + found.bend / np.maximum((own * excess)[of_time, of_time], _SMALL_STEP)
     # A scale that contradicts the IMU may be that of the IMU, which is as uncertain.
@@ -401,7 +409,10 @@ def _solved(found: _Equations) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     scale = np.ones(len(excess))
     scale[of_time] = np.sqrt(np.clip(curves, 0, 1))
     cov = inv(own * np.outer(scale, scale) + np.diag(found.known))
-    return solution - np.einsum("nij,j->ni", spread, common), common, inverses, spread, cov
+    step = np.empty(found.right.shape)
+    for part in blocks(len(solved), AT_ONCE):
+        step[part] = solved[part, :, 0] - np.einsum("nij,j->ni", solved[part, :, 1:], common)
+    return step, common, inverses, solved[..., 1:], cov
 
 
 def _substituted(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, remove_tilt, skew
 from rover_pipeline.kinematics.stated import mount_notes
-from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks
+from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks, release
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.radar.factor_graph import ITERATIONS, Common, Smoothed, smooth
@@ -67,6 +67,7 @@ def radar_odom(
     times = times + (imu_mount.time_offset - mount.time_offset)  # by the main radar's clock
     memory, (recorded, in_g) = recording.memory(), measured_motion(times, imu_acc, imu_avel, imu_valid, imu_mount)
     recorded = recorded._replace(acc=memory.hold(recorded.acc), avel=memory.hold(recorded.avel))
+    release()
     given = {"radar": recording, **recording.others}
     stated = {name: options.others.get(name, options) for name in given}
     texts = "config", "sidecar", "radar"
@@ -281,14 +282,14 @@ def at_instants(radars: Sequence[Measured], recorded: Recorded, memory: Memory) 
     # While the IMU is silent, the rig turns and accelerates as it does at other times.
     silent = imu.seconds[:, None] * (imu.longest > MAX_SILENCE)[:, None]
     turning, speeding = (avel**2).mean(axis=0), acc.var(axis=0)
-    widened = np.hstack([turning * silent**2, speeding * silent**2, speeding * silent**4])
     # The mean force over the first interval is a first guess of the direction of up, which the iterations mend.
     up = imu.vel[0]
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     # White noise moves the rig within a step of the IMU too: where an interval is one step, by nothing but this.
     white = options.acc_noise**2 * imu.seconds * np.minimum(imu.longest, imu.seconds) ** 2 / 12
     for part in blocks(len(white), AT_ONCE):
-        imu.cov[part, range(9), range(9)] += widened[part]
+        widened = turning * silent[part] ** 2, speeding * silent[part] ** 2, speeding * silent[part] ** 4
+        imu.cov[part, range(9), range(9)] += np.hstack(widened)
         imu.cov[part, range(6, 9), range(6, 9)] += white[part, None]
     factors = [as_factor(each, nodes, recorded, memory, several=bool(others)) for each in radars]
     # Flat arrays see no vertical velocity. Then what is known of it beforehand is taken, once and not in each frame.

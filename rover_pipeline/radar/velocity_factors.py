@@ -82,8 +82,8 @@ def swing_of(avel: np.ndarray, arm: np.ndarray) -> np.ndarray:
 
     The noise is that of second differences, 1.5 times what it is between two samples, at instants anywhere.
     """
-    noise = np.median(np.diff(avel, 2, axis=0) ** 2, axis=0) / (chdtri(1, 0.5) * 6 * 1.5) if len(avel) > 2 else 0 * arm
-    lever = skew(arm[None])[0]
+    squares = [np.median(np.diff(each, 2) ** 2) if len(each) > 2 else 0.0 for each in avel.T]
+    noise, lever = np.array(squares) / (chdtri(1, 0.5) * 6 * 1.5), skew(arm[None])[0]
     return np.asarray(matmul(lever * noise, lever.T))
 
 
