@@ -164,4 +164,4 @@ def _longest_silence(nodes: np.ndarray, ts: np.ndarray) -> np.ndarray:
     silence = np.diff(np.concatenate([[-np.inf], ts, [np.inf]]))
     low = np.searchsorted(ts, nodes[:-1], side="right")
     high = np.searchsorted(ts, nodes[1:], side="left")
-    return np.array([silence[a : b + 1].max() for a, b in zip(low, high, strict=True)])
+    return np.fromiter((silence[a : b + 1].max() for a, b in zip(low, high, strict=True)), "f8", len(low))

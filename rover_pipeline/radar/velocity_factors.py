@@ -92,6 +92,15 @@ def as_factor(radar: Measured, nodes: np.ndarray, imu: Recorded, memory: Memory,
     arm = radar.mount.translation - imu.mount.translation
     at, first = np.unique(nearest_samples(nodes, radar.ts), return_index=True)
     radar = radar._replace(ts=radar.ts[first], vel=radar.vel[first], cov=radar.cov[first])
+    now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
+    instants, places = np.unique(now, return_inverse=True)
+    moved = memory.zeros(*now.shape, 3), memory.zeros(*now.shape, 3, 3), memory.zeros(*now.shape, 3)
+    states = integrated(instants, *imu[:3], memory)
+    for part in blocks(len(at), AT_ONCE):
+        moved[0][:, part] = [sampled(each, imu.ts, imu.avel) for each in now[:, part]]
+        rot, gained = (each[places.reshape(now.shape)[:, part]] for each in states)
+        moved[1][:, part] = matmul(np.swapaxes(rot[0], 1, 2), rot)
+        moved[2][:, part] = np.einsum("nji,knj->kni", rot[0], gained - gained[0])
     rows = (radar.cov[:, 2, 2] < radar.vertical_sigma**2 / 2).any()  # it sees more of the vertical than is known
     common = TUNING.scale_error if rows else TUNING.scale_error_level
     # An error of the scale is in each frame's covariance as one of its own.
@@ -108,15 +117,6 @@ def as_factor(radar: Measured, nodes: np.ndarray, imu: Recorded, memory: Memory,
     mount_sigma = np.repeat([common * several, 0.0], 3) if radar.mount_sigma is None else radar.mount_sigma
     sigma = np.concatenate([[common], mount_sigma, PRIOR_SIGMA[6:]])
     added = np.concatenate([[0.0], radar.mount_added, [radar.time_offset]])
-    now = nodes[at] + float(PRIOR_SIGMA[6]) * np.array([[0.0], [-1.0], [1.0]])
-    instants, places = np.unique(now, return_inverse=True)
-    moved = memory.zeros(*now.shape, 3), memory.zeros(*now.shape, 3, 3), memory.zeros(*now.shape, 3)
-    states = integrated(instants, *imu[:3], memory)
-    for part in blocks(len(at), AT_ONCE):
-        moved[0][:, part] = [sampled(each, imu.ts, imu.avel) for each in now[:, part]]
-        rot, gained = (each[places.reshape(now.shape)[:, part]] for each in states)
-        moved[1][:, part] = matmul(np.swapaxes(rot[0], 1, 2), rot)
-        moved[2][:, part] = np.einsum("nji,knj->kni", rot[0], gained - gained[0])
     count = _components(information, vertical)
     return RadarVelocities(at, measured, information, radar.mount.rotation, arm, *moved, count, sigma, added)
 
