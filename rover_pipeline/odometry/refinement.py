@@ -36,9 +36,11 @@ from rover_pipeline.odometry.registration.convergence import (
 )
 from rover_pipeline.odometry.registration.covariance import covariances, in_deviations
 from rover_pipeline.odometry.registration.cross_validation import (
+    ROW,
     SweepFit,
     correlations,
     is_worse,
+    joined,
     mean_difference,
     noise_scale,
     range_noise,
@@ -63,7 +65,7 @@ class Batch(NamedTuple):
     """A trajectory, and what is known about it from all sweeps at once."""
 
     segments: BatchPass  #: the pass that made this batch. Its maps are kept as long as the batch is.
-    fits: list[SweepFit]  #: of each frame.
+    fits: Sequence[SweepFit]  #: of each frame.
     information: np.ndarray  #: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
     system: SplineSystem  #: the equations of all control points.
     noise: float  #: variance of the points' distances from their planes, relative to the expected one.
@@ -377,7 +379,7 @@ def _at_once(
     """What all sweeps at once say about a trajectory, and the gyroscope, if there is one."""
     recording, options, memory = reader.recording, reader.options, reader.recording.memory()
     vibration = gyro[0].vibration if gyro else NO_VIBRATION
-    fits: list[list[SweepFit]] = [[] for _ in (reader, *reader.others)]
+    parts: list[list[np.ndarray]] = [[] for _ in (reader, *reader.others)]
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
     trajectory = trajectory._replace(pos=memory.hold(trajectory.pos), rot=memory.hold(trajectory.rot))
@@ -386,16 +388,18 @@ def _at_once(
     segments = BatchPass(reader, trajectory, ranges, cast(Exchange, reader.kept).part(), errors, vibration)
     deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
     for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
-        for own, (equations, nuisance, part_fits), (_, variance) in zip(fits, found, expected, strict=True):
+        for own, (equations, nuisance, part_fits), (_, variance) in zip(parts, found, expected, strict=True):
             system.add(equations, 1 / variance)
             system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
-            own += part_fits
+            own.append(np.array(part_fits, ROW))
         information.append(np.reshape(part, (-1, 6, 6)))
         let_go()
+    fits = [joined(each) for each in parts]
     scale = noise_scale(fits[0])
     others = tuple((correlations(each), noise_scale(each) / scale) for each in fits[1:])
-    information_of_sweeps = memory.hold(np.concatenate(information) / scale)
-    batch = Batch(segments, fits[0], information_of_sweeps, system, scale, others=others)
+    of_sweeps = np.concatenate(information)
+    of_sweeps /= scale
+    batch = Batch(segments, fits[0], memory.hold(of_sweeps), system, scale, others=others)
     if gyro:
         batch.add_rates(gyro[0].gyro, gyro[1])
     return batch

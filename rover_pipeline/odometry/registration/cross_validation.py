@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -65,6 +65,13 @@ class SweepFit(NamedTuple):
 
 _OPEN = float("nan")
 NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
+#: One as a row of an array, where it takes a fifth of its memory. Layout.
+ROW = [(name, "f8", np.shape(value)) for name, value in NO_FIT._asdict().items()]
+
+
+def joined(parts: Sequence[np.ndarray]) -> Sequence[SweepFit]:
+    """The fits of arrays of `ROW`, in one array whose rows have the attributes of a fit."""
+    return cast(Sequence[SweepFit], np.concatenate(parts).view(np.recarray))
 
 
 @dataclass
