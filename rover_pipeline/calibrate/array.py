@@ -20,7 +20,7 @@ import numpy as np
 from rover_pipeline.calibrate.tuning import TUNING
 from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
-from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
+from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors, vertex
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.ego_motion import OUTLIER
 from rover_pipeline.radar.options import PointsOptions
@@ -148,8 +148,8 @@ def _directions(
         above = _uphill(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
         j = j + above
         moves = bool(right_of.any() or above.any())
-    by_azimuth = _vertex(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
-    by_elevation = _vertex(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
+    by_azimuth = vertex(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
+    by_elevation = vertex(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
     step = elevation[1] - elevation[0] if len(elevation) > 1 else 0.0
     return azimuth[i] + by_azimuth * (azimuth[1] - azimuth[0]), elevation[j] + by_elevation * step
 
@@ -157,13 +157,6 @@ def _directions(
 def _uphill(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
     """-1, 0 or 1: to the highest of three neighbours; at an end the middle one stands for what is beyond."""
     return np.where((low > middle) & (low >= high), -1, np.where(high > middle, 1, 0))
-
-
-def _vertex(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Offset of the maximum of the parabola through three neighbours, -0.5 to 0.5; 0 where there is none."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        offset = 0.5 * (low - high) / (low - 2 * middle + high)
-    return np.where(np.isfinite(offset), np.clip(np.nan_to_num(offset), -0.5, 0.5), 0)
 
 
 def _principal(aligned: np.ndarray, snr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -199,28 +199,58 @@ def deviations(
         right, up: f8 (echo,), sines of azimuth and elevation.
         array_error: share of an echo's power that the array does not explain, of echoes of one target.
     """
-    inverse, count, free = _bound(board)
+    slopes, count, free = _bound(board)
     left = np.append(array_error, 1 - coherence(board, snapshots, right, up))
     variance = left / np.maximum(1 - left, 1e-3) * count / free if free else 0.0 * left
     # Half of the power of noise, and of another target, is in phase with the echo and changes no phase.
-    return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * inverse)
+    return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * (slopes**2).sum(axis=0))
+
+
+def in_phase(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """What antennas receive of echoes from some directions, all in one phase, c16 (echo, antenna); 0 = dead antennas.
+    Their sum is the beam. Arguments as of `deviations`."""
+    return snapshots * board.corrections * board.signs * plane_waves(board, right, up).conj()
+
+
+def spreads(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Standard deviations of the sines of azimuth and elevation over the targets in a cell, f8 (echo, 2); NaN where the
+    array measures none. Arguments as of `deviations`.
+
+    Where waves of several targets meet, amplitudes grow along the array by as much as phases turn the direction away
+    from the middle of the targets: both are parts of one complex number (J. H. Dunn and D. D. Howard, Radar target
+    amplitude, angle, and Doppler scintillation from analysis of the echo signal propagating in space, IEEE Transactions
+    on Microwave Theory and Techniques 16, 1968). Of many targets each part has half of the variance.
+    """
+    slopes, waves = _bound(board)[0], in_phase(board, snapshots, right, up)
+    scale = np.abs(waves.sum(axis=1)) * np.sqrt((np.abs(waves) ** 2).mean(axis=1))
+    amplitudes = (waves * waves.sum(axis=1, keepdims=True).conj()).real / np.maximum(scale, 1e-30)[:, None]
+    return np.asarray(np.sqrt(2) * np.abs(matmul(amplitudes, slopes)))
 
 
 @lru_cache(maxsize=8)
 def _bound(board: Board) -> tuple[np.ndarray, int, int]:
-    """Variances of the sines by that of phases, f8 (2,), NaN = not measured; antennas; phases more than unknowns."""
+    """Slopes of a plane through values of the antennas, f8 (antenna, 2), by a sine's radians, NaN = not measured;
+    antennas that are not dead; phases more than unknowns."""
     rows, columns = board.grid.T
-    at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1)[board.corrections != 0]
-    at = at - at.mean(axis=0)
-    spans, information = np.ptp(at, axis=0) > 0, matmul(at.T, at)
+    alive = board.corrections != 0
+    at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1) * alive[:, None]
+    at = np.where(alive[:, None], at - at[alive].mean(axis=0), 0)
+    spans, information = np.ptp(at[alive], axis=0) > 0, matmul(at.T, at)
     # Antennas on one oblique line measure one angle, and neither of the two.
     if spans.all() and np.prod(np.diag(information)) - information[0, 1] ** 2 < 1e-9 * information[0, 0] ** 2:
         spans = np.zeros(2, bool)
-    inverse = np.full(2, np.nan)
+    slopes = np.full((len(at), 2), np.nan)
     if spans.any():
-        inverse[spans] = np.diag(inv(information[np.ix_(spans, spans)]))
+        slopes[:, spans] = matmul(at[:, spans], inv(information[np.ix_(spans, spans)]))
     # Of the phases, one for each antenna, the fit takes that of the echo and those of its direction.
-    return inverse, len(at), max(len(at) - 1 - int(spans.sum()), 0)
+    return slopes, int(alive.sum()), max(int(alive.sum()) - 1 - int(spans.sum()), 0)
+
+
+def vertex(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Offset of the maximum of the parabola through three neighbours, -0.5 to 0.5; 0 where there is none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        offset = 0.5 * (low - high) / (low - 2 * middle + high)
+    return np.where(np.isfinite(offset), np.clip(np.nan_to_num(offset), -0.5, 0.5), 0)
 
 
 def unit_vectors(right: np.ndarray, up: np.ndarray) -> np.ndarray:

@@ -43,9 +43,9 @@ class Peaks(NamedTuple):
         """Some of the peaks, by a mask, numbers or a slice."""
         return Peaks(*(values[chosen] for values in self))
 
-    def moved(self, bins: Any) -> Peaks:
-        """The same with a number of bins, of each peak or of all, added to their Doppler."""
-        return self._replace(doppler=self.doppler + bins)
+    def moved(self, bins: Any, cells: int = 0) -> Peaks:
+        """The same with a number of bins, of each peak or of all, added to their Doppler, seen so many cells beside."""
+        return self._replace(doppler=self.doppler + bins, doppler_bin=self.doppler_bin + cells)
 
 
 def ca_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:

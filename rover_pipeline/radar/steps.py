@@ -30,7 +30,7 @@ from rover_pipeline.radar.prepare import Given, Prepared
 from rover_pipeline.radar.spectrum import decibel
 
 #: Channels of points -> further axes, or types, by what they hold where there is no point. Layout.
-_NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,)}
+_NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,), "spread": (2,)}
 _ZERO = {"folds": "i1", "certain": "u1", "artefact": "u1"}
 
 
@@ -113,7 +113,7 @@ def points(
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1, `certain`
-        and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
+        and `artefact` u1 (frame, point), `deviation` and `spread` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
         samples that was replaced, and `valid`, False where the receiver was saturated.
     """
     metres, mps = resolutions(given.get("sidecar")) or (0.0, 0.0)
@@ -129,7 +129,7 @@ def points(
         peaks = found.peaks
         made["count"][i] = n = len(peaks.snr)
         made["folds"][i, :n] = found.ambiguity
-        for name in ("certain", "artefact", "deviation"):
+        for name in ("certain", "artefact", "deviation", "spread"):
             made[name][i, :n] = getattr(found, name)
         made["xyz"][i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         made["doppler"][i, :n] = (peaks.doppler - chirps // 2 + found.ambiguity * float(chirps)) * mps

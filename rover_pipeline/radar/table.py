@@ -138,7 +138,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=16,
+        version=17,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -163,6 +163,11 @@ STEPS = (
                 "Standard deviations of the sines of azimuth and elevation, from the point's power over the noise, its "
                 "coherence and that of the array; NaN where the array does not measure them. [point, azimuth and "
                 "elevation]",
+                type="f4",
+            ),
+            "spread": Output(
+                "Standard deviations of the sines over the targets in the point's cell, by how the amplitude changes "
+                "along the array; NaN likewise. [point, azimuth and elevation]",
                 type="f4",
             ),
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
