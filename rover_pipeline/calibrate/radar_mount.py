@@ -5,10 +5,10 @@ A radar at p in the lidar frame, with the rotation R, whose stamps need an offse
     v = S R' (u(t + offset) + w(t + offset) x p),
 
 with the lidar's velocity u and angular velocity w in its own frame, and factors S of the radar's three axes, near 1. A
-point at rest in the direction e, which errs, recedes at -e . v. Least squares with e as it was measured make velocities
-to the left and up too small, and take that for another mount. So the variance of each Doppler holds what the error of
-its direction does, and what a velocity does to that variance belongs to the equations (W. Fuller, Measurement Error
-Models, 1987). Speed shows two of three angles, turns show the lever arm, and changes of the motion show the offset.
+point at rest in the direction e recedes at -e . v. Least squares with e as it was measured make velocities to the left
+and up too small, where e errs, and the speed too large, where a point is several targets: the mean of their directions
+lies within the sphere. Both are taken for another mount. So e is the mean that is to be expected where it was measured
+(see `_expected`). Speed shows two of three angles, turns show the lever arm, and changes of the motion show the offset.
 
 The covariance is what residuals of groups of points say that err together: in time, and to one side or height, where an
 antenna, a bumper, or two targets in a cell turn all directions alike. It is the sandwich, each group as the others see
@@ -32,6 +32,7 @@ from rover_pipeline.kinematics.mounts import MountEstimate, adopt, changed, diff
 from rover_pipeline.kinematics.rotation import log, skew
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import cholesky, inv, matmul, solve
+from rover_pipeline.radar.angles import unit_vectors
 from rover_pipeline.radar.ego_motion import tangents
 from rover_pipeline.radar.tuning import TUNING
 
@@ -55,6 +56,7 @@ class Echoes(NamedTuple):
     direction: np.ndarray  #: f8 (N, 3), unit vectors in the radar's frame.
     doppler: np.ndarray  #: f8 (N,), m/s, positive recedes.
     error: np.ndarray  #: f8 (N, 2), standard deviations of the sines of azimuth and elevation.
+    spread: np.ndarray  #: f8 (N, 2), the same over the targets that are one point.
     sigma: np.ndarray  #: f8 (N,), m/s, of the Doppler.
 
     def select(self, chosen: np.ndarray | slice) -> Echoes:
@@ -123,7 +125,7 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
     prior = prior_covariance(start)
     times, frame = np.unique(radar.times, return_inverse=True)
     known = np.flatnonzero(trajectory.at(times, start)[1][frame])
-    radar = radar.select(known[:: 1 + len(known) // _MANY])
+    radar = _expected(radar.select(known[:: 1 + len(known) // _MANY]))
     whole = fit(radar, trajectory, start, prior)
     used, compared = int(whole.agree.sum()), len(whole.agree)
     if compared < 2 * CALIBRATION.min_echoes * len(prior):
@@ -197,11 +199,8 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
     known = motion.known[motion.frame]
     radar, frame = radar.select(known), motion.frame[known]
     vel = (1 + stretch) * matmul(moved, mount.rotation)
-    residual, sigma, slopes = _residuals(radar, vel[frame])
-    # A velocity that makes the variance larger explains a residual as well as one that makes the residual smaller.
-    squares = radar.error**2 * slopes
-    wider = np.column_stack([-(squares * tangents(radar.direction)).sum(axis=1), squares])
-    along = (radar.direction - (residual / sigma)[:, None] * wider) / sigma[:, None]
+    residual, sigma = _residuals(radar, vel[frame])
+    along = radar.direction / sigma[:, None]
     factors = np.where(np.eye(3, dtype=bool), (vel / (1 + stretch))[:, None], 0.0)
     slope, instrument = (
         np.concatenate([matmul((1 + stretch)[:, None] * mount.rotation.T, part), factors], axis=2)
@@ -211,12 +210,28 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
     return _Rows(residual, by_error, by_change, radar.direction, frame)
 
 
-def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Doppler less that of points at rest, over its deviation, f8 (N,); that, m/s; and slopes by errors of the sines of
-    azimuth and elevation, m/s, f8 (N, 2), at velocities f8 (N, 3), m/s."""
+def _expected(radar: Echoes) -> Echoes:
+    """The same with the mean of the directions that points may have, or their targets, where they were measured.
+
+    It is nearer to the middle of all points than what errs (regression calibration: R. Carroll et al., Measurement
+    Error in Nonlinear Models, 2006), and shorter than one: the square of its part ahead is what the mean squares of the
+    other two leave, less a variance of its own.
+    """
+    sines = radar.direction[:, 1:]
+    share = np.minimum(radar.error**2 / np.maximum(sines.var(axis=0), 1e-9), 1.0)
+    sines = sines - share * (sines - sines.mean(axis=0))
+    direction = unit_vectors(-sines[:, 0], sines[:, 1])
+    variance = radar.spread**2 + (1 - share) * radar.error**2
+    inside = (variance * (1 + tangents(direction) ** 2)).sum(axis=1)
+    direction[:, 0] = np.sqrt(np.maximum(direction[:, 0] ** 2 - inside, 0))
+    return radar._replace(direction=direction)
+
+
+def _residuals(radar: Echoes, vel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Doppler less that of points at rest, over its deviation, f8 (N,), and that, m/s, at velocities f8 (N, 3), m/s."""
     slopes = vel[:, 1:] - vel[:, :1] * tangents(radar.direction)
     sigma = np.sqrt(radar.sigma**2 + ((radar.error * slopes) ** 2).sum(axis=1))
-    return (radar.doppler + (radar.direction * vel).sum(axis=1)) / sigma, sigma, slopes
+    return (radar.doppler + (radar.direction * vel).sum(axis=1)) / sigma, sigma
 
 
 def _turned(radar: Echoes, motion: _Motion, start: Mount, information: np.ndarray) -> Mount:

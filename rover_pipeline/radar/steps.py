@@ -113,8 +113,8 @@ def points(
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1, `certain`
-        and `artefact` u1 (frame, point), `deviation` and `spread` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
-        samples that was replaced, and `valid`, False where the receiver was saturated.
+        and `artefact` u1 (frame, point), `deviation` and `spread` f4 (frame, point, 2), `excised` f4 (frame,), the
+        share of the samples that was replaced, and `valid`, False where the receiver was saturated.
     """
     metres, mps = resolutions(given.get("sidecar")) or (0.0, 0.0)
     if not metres:

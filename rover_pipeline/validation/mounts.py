@@ -100,10 +100,16 @@ _Found = tuple[MountEstimate, dict[str, object]] | None
 
 
 def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) -> _Found:
+    echoes = radar_echoes(trace, sensor)
+    return None if echoes is None else (calibrate(echoes, trajectory, declared), {})
+
+
+def radar_echoes(trace: Path, sensor: str) -> Echoes | None:
+    """What shows the mount of a radar beside a lidar; None where a result is missing, or has one frame or none."""
     points, result = f"_{sensor}_points", f"_{sensor}_velocity"
     if not all((trace / each / META).is_file() for each in (points, result)):
         return None
-    read = results.whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation")
+    read = results.whole_sensor(trace / points, "xyz", "doppler", "count", "certain", "deviation", "spread")
     if len(read[TS]) < 2:
         return None
     options = _velocity_options(trace, sensor)
@@ -121,8 +127,8 @@ def _radar(trace: Path, sensor: str, declared: Mount, trajectory: Trajectory) ->
     error[:, 1] *= direction[:, 2] != 0
     sigma = max(options.doppler_error * (doppler_bin(texts[0] or "") or 0.0), options.least_error)
     doppler = read["doppler"][chosen].astype("f8")
-    echoes = Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, np.full(len(xyz), sigma))
-    return calibrate(echoes, trajectory, declared), {}
+    spread = np.nan_to_num(read["spread"][chosen].astype("f8"))  # 0 where the array does not measure it
+    return Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, spread, np.full(len(xyz), sigma))
 
 
 def _angle_errors(trace: Path, sensor: str, deviation: np.ndarray) -> np.ndarray:

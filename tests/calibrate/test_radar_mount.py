@@ -65,7 +65,7 @@ def measured(
     )
     vel = np.einsum("nji,nj->ni", state.rot, state.vel)
     doppler = rng.normal(0, SIGMA, len(times)) - (true * vel).sum(axis=1)
-    return Echoes(times, seen, doppler, np.tile(error, (len(times), 1)), np.full(len(times), SIGMA))
+    return Echoes(times, seen, doppler, np.tile(error, (len(times), 1)), 0 * sines, np.full(len(times), SIGMA))
 
 
 def named(estimate: MountEstimate) -> set[str]:
