@@ -204,6 +204,7 @@ def test_points_that_are_not_finite_say_nothing_of_the_mount_of_a_radar(drive: P
             xyz[2, 4, 1] = doppler[2, 5] = np.nan
         deviation, count = np.full((*doppler.shape, 2), 0.01, "f4"), np.full(len(ts), 100, "u2")
         points = {"xyz": xyz, "doppler": doppler, "count": count, "certain": certain, "deviation": deviation}
+        points["spread"] = deviation
         sensor(trace, "_radar_points", ts, **points)
         sensor(trace, "_radar_velocity", ts, vel=np.zeros((len(ts), 3)))
         (found,) = (each for each in shown_mounts(trace) if each.sensor == "radar")
