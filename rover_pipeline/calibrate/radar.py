@@ -69,6 +69,7 @@ class _Radar:
         if bins is None:
             raise FormatError(f"{self.path}/radar.json: must give range_resolution and doppler_resolution, above zero")
         self.bin_m, self.bin_mps = bins
+        self.doppler_sigma = VelocitySection().doppler_sigma(self.bin_mps)
         self.options = PointsOptions.parse({"board": board, "sample_order": order})
         self.shape = self.iq.spec.shape
         self.real = is_real(self.shape[-1], self.texts["sidecar"])
@@ -83,12 +84,6 @@ class _Radar:
             )
         self.valid = self.sensor.valid(self.count) > 0
         self.coupling: Coupling | None = None
-
-    @property
-    def doppler_sigma(self) -> float:
-        """Standard deviation of an echo's Doppler less that of the motion, m/s."""
-        section = VelocitySection()
-        return max(section.doppler_error * self.bin_mps, section.least_error)
 
     @property
     def board_name(self) -> str:

@@ -75,7 +75,7 @@ def calibrate_rig(entries: Sequence[str], out: Path, *, cores: int) -> Iterator[
     adopted: dict[str, Mount] = {}
     sections: dict[str, Any] = {}
     for sensor, found in shown.items():
-        declared, estimate = _of_recordings(sensor, found)
+        declared, estimate = found[0][1].declared, _of_recordings(sensor, found)
         mount, sections[sensor] = _described(declared, estimate)
         if declared.known or estimate.adopted:  # nobody knows where another one is, and the file does not claim it
             adopted[sensor] = mount
@@ -106,18 +106,17 @@ def _require_place(out: Path) -> None:
         raise InTheWayError(f"{out}: stands there, and this command did not write it; move it away, or name another -o")
 
 
-def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> tuple[Mount, mounts.MountEstimate]:
-    """The declared mount, and the estimate of all recordings."""
+def _of_recordings(sensor: str, found: Sequence[tuple[Path, Shown]]) -> mounts.MountEstimate:
+    """The estimate of all recordings."""
     (first, start), *others = found
     for trace, other in others:
         if np.abs(mounts.difference(start.declared, other.declared)).max() > _ROUNDING:
             raise ConfigError(f"{trace}: declares another mount of {sensor} than {first}; calibrate it alone")
-    whole = mounts.combine(start.declared, [each.estimate for _, each in found])
     for (one, a), (two, b) in combinations(found, 2):
         if chdtrc(len(mounts.COMPONENTS), mounts.agree(a.estimate, b.estimate)) < FALSE_ALARM:
             text = f"{one.name} and {two.name} show different mounts: was it moved between them? Calibrate each alone"
-            return start.declared, mounts.unknown(start.declared, text)
-    return start.declared, whole
+            return mounts.unknown(start.declared, text)
+    return mounts.combine(start.declared, [each.estimate for _, each in found])
 
 
 def _described(declared: Mount, estimate: mounts.MountEstimate) -> tuple[Mount, dict[str, Any]]:

@@ -207,14 +207,12 @@ def deviations(
 
 
 def in_phase(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """What antennas receive of echoes from some directions, all in one phase, c16 (echo, antenna); 0 = dead antennas.
-    Their sum is the beam. Arguments as of `deviations`."""
+    """What the antennas receive of each echo, turned so that its beam is the sum, c16 (echo, antenna)."""
     return snapshots * board.corrections * board.signs * plane_waves(board, right, up).conj()
 
 
 def spreads(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Standard deviations of the sines of azimuth and elevation over the targets in a cell, f8 (echo, 2); NaN where the
-    array measures none. Arguments as of `deviations`.
+    """Standard deviations of the sines over the targets in the cell of each echo. Shapes as of `deviations`.
 
     Where waves of several targets meet, amplitudes grow along the array by as much as phases turn the direction away
     from the middle of the targets: both are parts of one complex number (J. H. Dunn and D. D. Howard, Radar target
@@ -229,8 +227,7 @@ def spreads(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarr
 
 @lru_cache(maxsize=8)
 def _bound(board: Board) -> tuple[np.ndarray, int, int]:
-    """Slopes of a plane through values of the antennas, f8 (antenna, 2), by a sine's radians, NaN = not measured;
-    antennas that are not dead; phases more than unknowns."""
+    """Weights of the antennas for the slopes along both sines, NaN = not measured; antennas; phases beyond unknowns."""
     rows, columns = board.grid.T
     alive = board.corrections != 0
     at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1) * alive[:, None]

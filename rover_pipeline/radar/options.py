@@ -274,6 +274,10 @@ class VelocitySection(Options):
         "directions grow with the speed.",
     )
 
+    def doppler_sigma(self, bin_mps: float) -> float:
+        """Standard deviation of a point's Doppler, m/s, of bins of a size, m/s."""
+        return max(self.doppler_error * bin_mps, self.least_error)
+
 
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
     """Options of the step of `_radar_range_doppler`."""

@@ -269,7 +269,7 @@ class AmbiguityResolver:
         alone = np.where(self._believed, echoes.likelihood, -np.inf)
         if not count or (count < MIN_ECHOES and guide is None):
             return _smallest(alone), _certain(alone)
-        sigma = max(_ERRORS.doppler_error * self._bin_mps, _ERRORS.least_error)
+        sigma = _ERRORS.doppler_sigma(self._bin_mps)
         found = find_velocities(echoes, sigma, _ERRORS, guide)
         if found.evidence < TUNING.evidence_per_echo * count:
             # Echoes that are at rest at no velocity may be of a radar that is faster than any that was tried.

@@ -166,8 +166,7 @@ STEPS = (
                 type="f4",
             ),
             "spread": Output(
-                "Standard deviations of the sines over the targets in the point's cell, by how the amplitude changes "
-                "along the array; NaN likewise. [point, azimuth and elevation]",
+                "Standard deviations of the sines over the targets in the point's cell. [point, azimuth and elevation]",
                 type="f4",
             ),
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),

@@ -115,7 +115,7 @@ def ego_velocity(
     """
     if len(doppler) < options.min_inliers:
         return _NOTHING
-    doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
+    doppler_sigma = options.doppler_sigma(bin_mps)
     known = np.zeros((len(doppler), 2)) if deviation is None else np.where(np.isnan(deviation), 0, deviation)
     error = np.hypot(known, (options.azimuth_error, options.elevation_error))
     echoes = Echoes(direction[:, None], doppler[:, None], np.zeros((len(doppler), 1)), error)

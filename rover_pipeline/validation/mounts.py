@@ -125,7 +125,7 @@ def radar_echoes(trace: Path, sensor: str) -> Echoes | None:
     direction = xyz / np.hypot.reduce(xyz, axis=1)[:, None]
     # Where the array knows no elevation, all directions are level: nothing is said of them that could be off.
     error[:, 1] *= direction[:, 2] != 0
-    sigma = max(options.doppler_error * (doppler_bin(texts[0] or "") or 0.0), options.least_error)
+    sigma = options.doppler_sigma(doppler_bin(texts[0] or "") or 0.0)
     doppler = read["doppler"][chosen].astype("f8")
     spread = np.nan_to_num(read["spread"][chosen].astype("f8"))  # 0 where the array does not measure it
     return Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, spread, np.full(len(xyz), sigma))
