@@ -206,23 +206,30 @@ def deviations(
     return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * (slopes**2).sum(axis=0))
 
 
-def in_phase(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """What the antennas receive of each echo, turned so that its beam is the sum, c16 (echo, antenna)."""
-    return snapshots * board.corrections * board.signs * plane_waves(board, right, up).conj()
-
-
-def spreads(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Standard deviations of the sines over the targets in the cell of each echo. Shapes as of `deviations`.
+def in_beams(
+    board: Board, cells: tuple[np.ndarray, ...], right: np.ndarray, up: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the beam towards each echo sees, and not all antennas together, to which targets beside it belong as well.
 
     Where waves of several targets meet, amplitudes grow along the array by as much as phases turn the direction away
     from the middle of the targets: both are parts of one complex number (J. H. Dunn and D. D. Howard, Radar target
     amplitude, angle, and Doppler scintillation from analysis of the echo signal propagating in space, IEEE Transactions
     on Microwave Theory and Techniques 16, 1968). Of many targets each part has half of the variance.
+
+    Args:
+        cells: c16 (echo, antenna), snapshots of the cells before, of and after the Doppler of each echo.
+
+    Returns:
+        f8 (echo,), its Doppler, bins from its cell; f8 (echo, 2), standard deviations of the sines over the targets in
+        its cell, NaN where the array measures none.
     """
-    slopes, waves = _bound(board)[0], in_phase(board, snapshots, right, up)
-    scale = np.abs(waves.sum(axis=1)) * np.sqrt((np.abs(waves) ** 2).mean(axis=1))
-    amplitudes = (waves * waves.sum(axis=1, keepdims=True).conj()).real / np.maximum(scale, 1e-30)[:, None]
-    return np.asarray(np.sqrt(2) * np.abs(matmul(amplitudes, slopes)))
+    turns = board.corrections * board.signs * plane_waves(board, right, up).conj()
+    waves = [each * turns for each in cells]
+    offset = vertex(*(np.log(np.maximum(np.abs(each.sum(axis=1)) ** 2, 1e-38)) for each in waves))
+    beam = waves[1].sum(axis=1, keepdims=True)
+    scale = np.abs(beam) * np.sqrt((np.abs(waves[1]) ** 2).mean(axis=1, keepdims=True))
+    amplitudes = (waves[1] * beam.conj()).real / np.maximum(scale, 1e-30)
+    return offset, np.sqrt(2) * np.abs(matmul(amplitudes, _bound(board)[0]))
 
 
 @lru_cache(maxsize=8)

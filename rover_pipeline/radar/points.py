@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.angles import coherence, deviations, in_phase, spreads, unit_vectors, vertex, virtual_antennas
+from rover_pipeline.radar.angles import coherence, deviations, in_beams, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, find_artefacts, find_os_peaks, find_peaks
 from rover_pipeline.radar.ego_motion import CERTAIN, MIN_ECHOES, Echoes, doppler_variance, find_velocities
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     #: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does not measure
     #: them, or the direction is at an edge of the search.
     deviation: np.ndarray
-    spread: np.ndarray  #: f8 (point, 2), see `spreads`; NaN likewise.
+    spread: np.ndarray  #: f8 (point, 2), see `in_beams`; NaN likewise.
 
 
 class _Beams(NamedTuple):
@@ -129,14 +129,11 @@ class PointFinder:
         # At an edge of the search nothing says where the strongest beam would be.
         ends = [0.0, *(sines[-1] if len(sines) > 1 else np.nan for sines in self._fine.sines)]
         edge = np.isclose(np.abs(direction), ends).any(axis=1)
-        near = [self.snapshots(spectrum, peaks.moved(ambiguity * bins, k)) for k in (-1, 0, 1)]
+        cells = tuple(self.snapshots(spectrum, peaks.moved(ambiguity * bins, k)) for k in (-1, 0, 1))
         sines = -direction[:, 1], direction[:, 2]
-        deviation = deviations(self._board, near[1], peaks.snr, *sines, self._array_error)
-        spread = spreads(self._board, near[1], *sines)
+        deviation = deviations(self._board, cells[1], peaks.snr, *sines, self._array_error)
+        offset, spread = in_beams(self._board, cells, *sines)
         deviation[edge] = spread[edge] = np.nan
-        # Targets in other directions, in the same cell, have another Doppler than what the beam sees.
-        powers = [np.abs(in_phase(self._board, each, *sines).sum(axis=1)) ** 2 for each in near]
-        offset = vertex(*(np.log(np.maximum(each, 1e-38)) for each in powers))
         peaks = peaks._replace(doppler=peaks.doppler_bin + offset)
         return Found(peaks, direction, ambiguity, certain & ~edge & (artefact == 0), artefact, deviation, spread)
 
