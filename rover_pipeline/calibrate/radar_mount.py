@@ -202,12 +202,10 @@ def _rows(radar: Echoes, motion: _Motion, mount: Mount, stretch: np.ndarray) -> 
     residual, sigma = _residuals(radar, vel[frame])
     along = radar.direction / sigma[:, None]
     factors = np.where(np.eye(3, dtype=bool), (vel / (1 + stretch))[:, None], 0.0)
-    slope, instrument = (
-        np.concatenate([matmul((1 + stretch)[:, None] * mount.rotation.T, part), factors], axis=2)
-        for part in (np.concatenate([skew(moved), skew(turn), each[:, :, None]], axis=2) for each in changes)
-    )
-    by_error, by_change = (-np.einsum("ni,nij->nj", along, each[frame]) for each in (slope, instrument))
-    return _Rows(residual, by_error, by_change, radar.direction, frame)
+    by_error = np.concatenate([skew(moved), skew(turn), *changes[..., None]], axis=2)
+    slopes = np.concatenate([matmul((1 + stretch)[:, None] * mount.rotation.T, by_error), factors], axis=2)
+    by = -np.einsum("ni,nij->nj", along, slopes[frame])
+    return _Rows(residual, np.delete(by, 7, axis=1), np.delete(by, 6, axis=1), radar.direction, frame)
 
 
 def _expected(radar: Echoes) -> Echoes:

@@ -21,7 +21,7 @@ from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.kinematics import mounts
-from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.mount import Mount, mount_entry
 from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.validation.mounts import Shown, shown_beside_imu, shown_mounts
 
@@ -144,11 +144,8 @@ def _described(declared: Mount, estimate: mounts.MountEstimate) -> tuple[Mount, 
 
 
 def _as_config(mount: Mount) -> Mapping[str, Any]:
-    entry = {
-        "translation": mount.translation.round(5).tolist(),
-        "rotation": mount.rotation.round(7).tolist(),
-        "time_offset": round(mount.time_offset, 6),
-    }
+    digits = {"translation": 5, "rotation": 7, "time_offset": 6}
+    entry = {name: np.round(value, digits[name]).tolist() for name, value in mount_entry(mount).items()}
     if mount.covariance is None:
         return entry
     return entry | {"covariance": [[float(f"{value:.4g}") for value in row] for row in mount.covariance]}

@@ -88,7 +88,7 @@ def find_mount(sensor: str, rig: RigOptions, recorded: str | None) -> Mount:
     return IDENTITY if stated is None else _mount(*stated)
 
 
-def mount_entry(mount: Mount) -> dict[str, object]:
+def mount_entry(mount: Mount) -> dict[str, Any]:
     """A mount as the section `rig` writes it."""
     rotation, time_offset = mount.rotation.tolist(), mount.time_offset
     return {"translation": mount.translation.tolist(), "rotation": rotation, "time_offset": time_offset}

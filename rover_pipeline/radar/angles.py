@@ -217,11 +217,10 @@ def in_beams(
     on Microwave Theory and Techniques 16, 1968). Of many targets each part has half of the variance.
 
     Args:
-        cells: c16 (echo, antenna), snapshots of the cells before, of and after the Doppler of each echo.
+        cells: snapshots of each echo, and before it of those one Doppler bin below, after it of those one above.
 
     Returns:
-        f8 (echo,), its Doppler, bins from its cell; f8 (echo, 2), standard deviations of the sines over the targets in
-        its cell, NaN where the array measures none.
+        f8 (echo,), Doppler, bins from the cell; f8 (echo, 2), standard deviations of the sines over the targets in it.
     """
     turns = board.corrections * board.signs * plane_waves(board, right, up).conj()
     waves = [each * turns for each in cells]
