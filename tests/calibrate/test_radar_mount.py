@@ -139,6 +139,22 @@ def test_a_pitch_and_a_yaw_of_one_degree_are_found_on_a_walk_that_hardly_sways()
         assert found.is_wrong and found.component == component and found.error[component] * off < 0
 
 
+def test_points_above_that_are_several_targets_do_not_pitch_the_radar() -> None:
+    trajectory, errors = motion(sway=0.1), []
+    ahead = TRUE._replace(rotation=exp(np.array([[0.02, 0.1, 0.1]]))[0])
+    radar = measured(trajectory, np.random.default_rng(8), ahead)
+    left, up = radar.direction[:, 1:].T
+    apart = 0.15 * (up > 0)
+    mean = np.mean([np.sqrt(1 - left**2 - (up + sign * apart) ** 2) for sign in (-1, 1)], axis=0)
+    state, _ = trajectory.at(radar.times, ahead)
+    speed = np.einsum("nj,nj->n", state.rot[:, :, 0], state.vel)
+    radar = radar._replace(doppler=radar.doppler + (radar.direction[:, 0] - mean) * speed)
+    for spread in (0 * apart, apart):
+        estimate = calibrate(radar._replace(spread=np.column_stack([0 * apart, spread])), trajectory, ahead)
+        errors.append(np.degrees(difference(ahead, estimate.mount)[1]))
+    assert abs(errors[0]) > 0.6 and abs(errors[1]) < 0.15
+
+
 def test_directions_that_err_to_one_side_make_deviations_larger() -> None:
     trajectory, ratios, sigmas = motion(), [], []
     for off in (0.0, 0.02):

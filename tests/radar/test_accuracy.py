@@ -10,7 +10,7 @@ import pytest
 import rover_pipeline as rp
 from rover_pipeline.calibrate.array import strongest_directions
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.radar.angles import deviations, plane_waves
+from rover_pipeline.radar.angles import deviations, in_beams, plane_waves
 from rover_pipeline.radar.boards import BOARDS, Board
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
@@ -59,6 +59,27 @@ def test_an_axis_without_antennas_and_an_oblique_line_of_them_have_no_deviation(
         nothing = np.zeros(1)
         deviation = deviations(board, plane_waves(board, nothing, nothing), np.full(1, 100.0), nothing, nothing, 0.0)
         np.testing.assert_array_equal(np.isfinite(deviation[0]), known)
+
+
+def test_the_spread_of_points_is_that_of_the_targets_in_their_cells() -> None:
+    board, rng = BOARDS["AWR1843"], np.random.default_rng(0)
+    for height in (0.0, 0.05, 0.1):
+        up, phase = rng.normal(0.1, height, (8, COUNT)), rng.uniform(0, 2 * np.pi, (8, COUNT, 1))
+        snapshots = sum(np.exp(1j * phase[k]) * plane_waves(board, np.zeros(COUNT), up[k]) for k in range(8))
+        _, spread = in_beams(board, (snapshots,) * 3, *strongest_directions(board, snapshots))
+        power = (np.abs(snapshots) ** 2).mean(axis=1)
+        strong = power > power.mean() / 2  # where waves cancel each other is no peak
+        assert 0.7 * height - 0.001 < np.sqrt((spread[strong, 1] ** 2).mean()) < 1.3 * height + 0.001
+        assert np.median(spread[:, 0]) < 0.002
+
+
+def test_the_doppler_of_a_point_is_that_of_its_beam() -> None:
+    chirp = chirps("AWR1843", frame_length=32)
+    bins = chirp.doppler_resolution
+    left, right = Target(3.0, -0.5, 0.0, 4.0 * bins), Target(3.0, 0.5, 0.0, 4.5 * bins, 700.0)
+    options, whole = PointsOptions(max_folds=0), np.ones(1, "u1")
+    found = points(words(chirp, [left, right])[None], whole, options=options, **texts(chirp))
+    assert abs(found["doppler"][0, 0] / bins - 4.0) < 0.05
 
 
 def test_a_direction_at_an_edge_of_the_search_is_not_certain() -> None:
