@@ -72,18 +72,18 @@ class RadarFit(NamedTuple):
     stretch: np.ndarray  #: f8 (3,), the factors less 1.
 
 
-def fit(radar: Echoes, trajectory: Trajectory, start: Mount, prior: np.ndarray, near: Mount | None = None) -> RadarFit:
+def fit(radar: Echoes, trajectory: Trajectory, start: Mount, near: Mount | None = None) -> RadarFit:
     """The mount that explains the Doppler best.
 
     Args:
         trajectory: of the lidar, estimated without the radar.
-        start: the declared mount; prior: f8 (7, 7), covariance of its error.
+        start: the declared mount.
         near: where the iteration begins; None = all rotations are tried.
     """
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = TUNING.scale_error if radar.direction[:, 2].any() else TUNING.scale_error_level
     information, stretch = np.diag(np.append(np.zeros(7), np.full(3, scale**-2.0))), np.zeros(3)
-    motion = _Motion(radar, trajectory)
+    motion, prior = _Motion(radar, trajectory), prior_covariance(start)
     information[:7, :7] = inv(prior)
     mount = near or _turned(radar, motion, start, information)
     for _ in range(_ITERATIONS):
@@ -122,13 +122,12 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
     Args:
         start: the declared mount.
     """
-    prior = prior_covariance(start)
     times, frame = np.unique(radar.times, return_inverse=True)
     known = np.flatnonzero(trajectory.at(times, start)[1][frame])
     radar = _expected(radar.select(known[:: 1 + len(known) // _MANY]))
-    whole = fit(radar, trajectory, start, prior)
+    whole = fit(radar, trajectory, start)
     used, compared = int(whole.agree.sum()), len(whole.agree)
-    if compared < 2 * CALIBRATION.min_echoes * len(prior):
+    if compared < 2 * CALIBRATION.min_echoes * len(whole.estimate.prior):
         return unknown(start, f"{compared} points beside a pose are too few")
     if 2 * used < compared:
         text = "its velocities contradict the lidar's motion whatever the mount"
@@ -137,7 +136,7 @@ def calibrate(radar: Echoes, trajectory: Trajectory, start: Mount) -> MountEstim
     # stands still or goes straight on, it could not be better by what the other one shows.
     seconds = (radar.times - radar.times[0]).astype(int) % 2
     halves, turns = (
-        [fit(radar.select(chosen), trajectory, start, prior, whole.estimate.mount) for chosen in (first, ~first)]
+        [fit(radar.select(chosen), trajectory, start, whole.estimate.mount) for chosen in (first, ~first)]
         for first in (radar.times < np.median(radar.times), seconds == 0)
     )
     gain = 0.0

@@ -149,15 +149,13 @@ def combine(start: Mount, estimates: Sequence[MountEstimate]) -> MountEstimate:
     return MountEstimate(found.mount, found.covariance + shared, prior, remarks, adopted, shared)
 
 
-def compare(declared: Mount, estimate: MountEstimate, tolerance: np.ndarray = TOLERANCE) -> Deviation:
+def compare(declared: Mount, estimate: MountEstimate) -> Deviation:
     """The declared mount beside what recordings show, by chi-square tests of each observed component, and of all.
 
-    What is not observed may be anything that its prior allows, also where observed components depend on it.
-
-    Args:
-        tolerance: f8 (7,), standard deviations of a good mount: no rig keeps what a drawing says to the last digit.
+    What is not observed may be anything that its prior allows, also where observed components depend on it. No rig
+    keeps what a drawing says to the last digit.
     """
-    covariance = estimate.covariance + np.diag(tolerance**2)
+    covariance = estimate.covariance + np.diag(TOLERANCE**2)
     return _tested(difference(declared, estimate.mount), covariance, estimate.observed)
 
 

@@ -121,7 +121,7 @@ def radar_echoes(trace: Path, sensor: str) -> Echoes | None:
     # `check` names what is not finite, as a step of the user may have written it.
     finite = np.isfinite(read["doppler"]) & np.isfinite(read["xyz"]).all(axis=2)
     chosen = enough[:, None] & (read["certain"] != 0) & finite
-    xyz, error = read["xyz"][chosen].astype("f8"), _angle_errors(trace, sensor, read["deviation"][chosen])
+    xyz, error = read["xyz"][chosen].astype("f8"), _angle_errors(options, read["deviation"][chosen])
     direction = xyz / np.hypot.reduce(xyz, axis=1)[:, None]
     # Where the array knows no elevation, all directions are level: nothing is said of them that could be off.
     error[:, 1] *= direction[:, 2] != 0
@@ -131,9 +131,8 @@ def radar_echoes(trace: Path, sensor: str) -> Echoes | None:
     return Echoes(times[np.nonzero(chosen)[0]], direction, doppler, error, spread, np.full(len(xyz), sigma))
 
 
-def _angle_errors(trace: Path, sensor: str, deviation: np.ndarray) -> np.ndarray:
+def _angle_errors(options: VelocitySection, deviation: np.ndarray) -> np.ndarray:
     """Errors of azimuth and elevation of points, f8 (N, 2), rad; the usual ones where the points state none."""
-    options = _velocity_options(trace, sensor)
     return np.where(np.isfinite(deviation), deviation.astype("f8"), (options.azimuth_error, options.elevation_error))
 
 
@@ -167,7 +166,7 @@ def _beside_imu(trace: Path, sensor: str, brief: bool) -> Shown | None:
     vel[(read[VALID] == 0) | ~np.isfinite(vel).all(axis=1) | ~np.isfinite(cov).all(axis=(1, 2))] = np.nan
     radar = Measured(ts + middle, vel, cov, declared, options)
     points = results.whole_sensor(trace / f"_{sensor}_points", "certain", "deviation")
-    error = _angle_errors(trace, sensor, points["deviation"][points["certain"] != 0])
+    error = _angle_errors(_velocity_options(trace, sensor), points["deviation"][points["certain"] != 0])
     typical = np.median(error, axis=0) if len(error) else np.zeros(2)
     estimate = inertial_mount.calibrate(radar, recorded, typical, brief=brief)
     return Shown(sensor, "radar", declared, estimate, {})

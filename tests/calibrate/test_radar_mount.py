@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from rover_pipeline.calibrate.radar_mount import Echoes, calibrate, fit
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.mounts import COMPONENTS, MountEstimate, changed, compare, difference, prior_covariance
+from rover_pipeline.kinematics.mounts import COMPONENTS, MountEstimate, changed, compare, difference
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -197,7 +197,7 @@ def test_noise_of_the_lidars_motion_shows_no_time_offset() -> None:
         noise = np.diff(rng.normal(0, 0.004, (len(states.pos) + 1, 3)), axis=0)
         noisy = Trajectory(whole.ts[::5], states._replace(vel=states.vel + noise), np.ones(len(noise)))
         radar = measured(whole, rng, true)
-        found = fit(radar.select(np.arange(len(radar.times)) % 10 < 5), noisy, true, prior_covariance(true)).estimate
+        found = fit(radar.select(np.arange(len(radar.times)) % 10 < 5), noisy, true).estimate
         ratios.append(found.mount.time_offset / found.sigma[6])
     assert np.mean(np.square(ratios)) < 2.5
 
