@@ -78,8 +78,8 @@ class Number(NamedTuple):
 def numbers(text: str) -> Iterator[Number]:
     """Each constant of a module that holds a number.
 
-    A comment holds for the assignments that follow it without a blank line or another comment between them. Steps are
-    declarations: their versions and costs are no such numbers.
+    A comment holds for the assignments that follow it without a blank line or another comment between them. Steps and
+    formats of datasets are declarations: their versions and costs are no such numbers.
     """
     lines = text.splitlines()
     for node in ast.parse(text).body:
@@ -87,7 +87,7 @@ def numbers(text: str) -> Iterator[Number]:
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
-        is_step = re.search(r"\b(Step|_of_samples)\(", ast.unparse(node.value))
+        is_step = re.search(r"\b(Step|_of_samples|DatasetFormat)\(", ast.unparse(node.value))
         if names and all(name == name.upper() for name in names) and not is_step:
             yield Number(", ".join(names), node.lineno, _kind(lines, node.lineno - 1))
 

@@ -83,6 +83,7 @@ DATASETS = Registry(
             "table of poses and boxes (extra `edgefirst`)",
             "rover_pipeline.export.edgefirst",
             EdgefirstOptions,
+            version=2,
             marks=("{name}.arrow", "{name}"),
         ),
         DatasetFormat(
@@ -100,6 +101,7 @@ DATASETS = Registry(
             "transforms.json with the lens and poses, pictures, and a seed cloud from the map",
             "rover_pipeline.export.nerfstudio",
             NerfstudioOptions,
+            version=2,
             marks=("transforms.json",),
         ),
         DatasetFormat(
@@ -107,6 +109,7 @@ DATASETS = Registry(
             "scenes of the rig and what moves around it at 10 Hz, for l5kit (zarr)",
             "rover_pipeline.export.l5kit.dataset",
             L5kitOptions,
+            version=2,
             marks=(".zgroup", "scenes/.zarray", "frames/.zarray", "agents/.zarray"),
         ),
         DatasetFormat(
@@ -114,6 +117,7 @@ DATASETS = Registry(
             "the ground from above in windows of time and place, for rslearn (GeoTIFF, GeoJSON; extra `rslearn`)",
             "rover_pipeline.export.rslearn.dataset",
             RslearnOptions,
+            version=2,
             marks=("config.json", "windows/*/*/metadata.json"),
         ),
         DatasetFormat(
@@ -121,6 +125,7 @@ DATASETS = Registry(
             "a file for each key frame, with its picture, annotations and their revisions (MDA 0.1.0)",
             "rover_pipeline.export.mda.dataset",
             MdaOptions,
+            version=2,
             marks=("*/*.mda",),
             kind="update",
         ),

@@ -27,8 +27,6 @@ from rover_pipeline.validation.rig import FLU_FROM_OPTICAL, camera_lens, sensor_
 
 #: What nuScenes calls the types of sensors. Layout.
 _MODALITIES = {"camera": "camera", "lidar": "lidar", "radar": "radar"}
-#: Types of the sensors whose pose `rig` gives. Layout.
-_MOUNTED = ("radar", "camera", "imu")
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
@@ -37,7 +35,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     sensor is, or a camera has no intrinsics."""
     rig = Rig(trace)
     main = rig.main("lidar") or "lidar"
-    mounts = {name: sensor_mount(trace, name) for name, type in rig.types.items() if type in _MOUNTED}
+    mounts = {name: sensor_mount(trace, name) for name in rig.types if name != main}
     mounts = {main: IDENTITY} | {name: mount for name, mount in sorted(mounts.items()) if mount.known}
     if len(mounts) == 1:
         raise FormatError(f"{trace}: nothing says where its sensors are; set `rig`, or calibrate it")

@@ -83,8 +83,9 @@ class ExportJob:
         return path
 
     def views(self, recording: Recording, type: str) -> list[Recording]:
-        """The recording as each sensor of a type sees it, the main one first. Those that lack something are noted."""
-        main, *others = recording.each(type)
+        """The recording as each sensor of a type sees it, the main one first. Those that lack something are noted. Of a
+        type of which the dataset holds one sensor it is the recording alone."""
+        main, *others = recording.each(type) if type in self.options.several() else [recording]
         found = [main]
         for view in others:
             needed = (each for each in self.options.needs() if not each.endswith(OPTIONAL))

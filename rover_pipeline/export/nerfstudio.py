@@ -5,11 +5,11 @@
     masks/mask.png      0 where an undistorted picture holds nothing, if there is such a place; masks/CAMERA_mask.png
     seed.ply            points of the map, with grey from their reflectivity as colour
 
-Poses take a camera with the axes right-up-back (OpenGL) to the world of `_odom`, front-left-up with z upward, in
-metres. The principal point is measured from the corner of the picture, as in COLMAP: our (0, 0) is the middle of the
-first pixel, which is (0.5, 0.5) there (nerfstudio, Data conventions, and `Cameras.get_image_coords`). Several
-recordings have a folder each, because each has a world of its own. The lens of one camera is that of the file; with
-several each frame has its own, and the file has only the model, because the parser takes what the file has for all.
+Poses take a camera with the axes right-up-back (OpenGL) to the world of `_odom`, turned so that z is up, in metres. The
+principal point is measured from the corner of the picture, as in COLMAP: our (0, 0) is the middle of the first pixel,
+which is (0.5, 0.5) there (nerfstudio, Data conventions, and `Cameras.get_image_coords`). Several recordings have a
+folder each, because each has a world of its own. The lens of one camera is that of the file; with several each frame
+has its own, and the file has only the model, because the parser takes what the file has for all.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from rover_pipeline.errors import FormatError, naming
 from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.export.objects import world_up
 from rover_pipeline.export.pictures import Cloud, Picture
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.recording import Recording
@@ -37,6 +38,7 @@ from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import below
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import read_sensor_poses
 
@@ -132,6 +134,7 @@ class _Camera:
         self._camera = view.sensor("camera", "video.avi")
         self._pictures = self._camera.channel("video.avi")
         self._ts, self._poses, valid = read_sensor_poses(view.folder("_camera_pose"))
+        self._level = levelling(world_up(view.path))
         count = min(len(self._ts), self._camera.length(truncate=True, channels=("video.avi",)))
         good = self._camera.valid(count).astype(bool) & (valid & self._poses.finite)[:count]
         self._chosen = np.flatnonzero(good & (np.arange(count) % options.every == 0))
@@ -153,7 +156,7 @@ class _Camera:
         """Write pictures and, if wanted, the mask. Returns the frames."""
         part = " ".join(filter(None, (self._view.name, self.key)))
         self._job.in_parts(part, self._chosen.tolist(), self._write_picture, "picture")
-        rot, pos = self._poses.select(self._chosen)
+        rot, pos = self._poses.select(self._chosen).rotated(self._level)
         poses = Poses(matmul(rot, FLU_FROM_OPENGL), pos).matrices.tolist()
         frames = [
             {"file_path": name, "transform_matrix": pose, "timestamp": time}
@@ -232,13 +235,13 @@ def _seed(recording: Recording, points: int) -> tuple[np.ndarray, str, dict[str,
     """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
     xyz, fields = read_map(recording.path)
     step = max(1, -(-len(xyz) // points))
-    xyz = xyz[::step]
+    xyz = matmul(xyz[::step].astype("f8"), levelling(world_up(recording.path)).T)
     brightness = fields.get("intensity", fields.get("rfl"))
     grey = np.full(len(xyz), 128, "u1")
     if brightness is not None and len(xyz):
         values = brightness[::step].astype("f8")
         grey = np.clip(255 * values / max(float(np.percentile(values, 99)), 1e-6), 0, 255).astype("u1")
-    return xyz, "world of _odom, front-left-up, m", {"red": grey, "green": grey, "blue": grey}
+    return xyz, "world of _odom, turned so that z is up, m", {"red": grey, "green": grey, "blue": grey}
 
 
 def describe(folder: Path) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +11,12 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.mapping.floor import direction_up
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.validation.rig import read_optional, section
 
 OBJECTS = "_objects"
 #: Shapes of the channels after the axis of objects. Of `probability` the number of classes follows from the channel.
@@ -48,6 +52,27 @@ class Objects(NamedTuple):
         by = np.broadcast_to(later, self.ts.shape)
         return self._replace(ts=self.ts + by, centre=self.centre + self.vel * by[:, None])
 
+    def levelled(self, up: np.ndarray, level: np.ndarray) -> Objects:
+        """The objects in a world whose z is up, (3, 3) that-from-world, where `yaw` turns boxes about z.
+
+        `up`: f8 (3,), in the world, along which the boxes stand. `yaw` gives two parts of the direction of the length
+        there, and that this is square to `up` gives the third.
+        """
+        flat = np.stack([np.cos(self.yaw), np.sin(self.yaw)], 1)
+        ahead = np.column_stack([flat * abs(up[2]), -matmul(flat, up[:2]) * np.copysign(1.0, up[2])])
+        ahead = matmul(ahead, level.T)
+        yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
+        return self._replace(centre=matmul(self.centre, level.T), yaw=yaw, vel=matmul(self.vel, level.T))
+
+
+def world_up(trace: Path, boxes: bool = False) -> np.ndarray:
+    """The direction of up in the world of `_odom`, f8 (3,): square to the floor that the boxes of `_objects` stand on,
+    if that is asked for and known, else against gravity as `_odom` knows it, else z. Raises FormatError where what is
+    stored is no direction."""
+    measured = section(read_provenance(trace / OBJECTS) if boxes else None, "measured")
+    known = json.dumps(measured) if "up" in measured else read_optional(trace / "_odom" / "up.json")
+    return direction_up(known)
+
 
 class ObjectReader:
     """Reads the objects of a recording, some samples at a time. Raises FormatError where a channel is missing, or has
@@ -57,12 +82,13 @@ class ObjectReader:
         ts: f8 (N,), times of the samples as they are stored, s.
         valid: bool (N,), samples that can be trusted; another one says nothing about objects.
         classes: names, in the order of the probabilities.
+        up: f8 (3,), along which the boxes stand, see `world_up`.
     """
 
     def __init__(self, trace: Path) -> None:
         self._sensor = Sensor(trace / OBJECTS)
         specs = self._sensor.specs
-        self.classes = object_classes(self._sensor)
+        self.classes, self.up = object_classes(self._sensor), world_up(trace, boxes=True)
         for name, shape in (*_SHAPES.items(), ("probability", (len(self.classes),))):
             if (specs[name].shape[1:] if name in specs else None) != shape:
                 raise FormatError(
@@ -101,7 +127,7 @@ def object_classes(objects: Sensor) -> tuple[str, ...]:
 
 
 def corners(boxes: Objects, along: int = 2) -> np.ndarray:
-    """Points of each box in the world, f8 (N, along^3, 3): its corners, or a grid of `along` points a side."""
+    """Points of each box in a level world, f8 (N, along^3, 3): its corners, or a grid of `along` points a side."""
     unit = np.linspace(-0.5, 0.5, along)
     grid = np.stack(np.meshgrid(unit, unit, unit, indexing="ij"), -1).reshape(-1, 3)
     local = grid * boxes.extent[:, None]
@@ -112,7 +138,7 @@ def corners(boxes: Objects, along: int = 2) -> np.ndarray:
 
 def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
     """Centre and extents, along the axes of a sensor, of the smallest boxes around the boxes; f8 (N, 6), m. `pose`: of
-    the sensor in the world, (3, 3) and (3,)."""
+    the sensor in the level world of the boxes, (3, 3) and (3,)."""
     seen = matmul(corners(boxes) - pose.pos, pose.rot)
     low, high = seen.min(1), seen.max(1)
     return np.concatenate([(low + high) / 2, high - low], axis=1)
@@ -120,7 +146,7 @@ def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
 
 def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     """Boxes around the boxes in a picture, f8 (N, 4): left, top, right, bottom, pixels from the picture's corner; NaN
-    where the camera sees no part of one. `pose`: of the camera in the world, front-left-up, (3, 3) and (3,)."""
+    where the camera sees no part of one. `pose`: of the camera in the level world of the boxes, front-left-up."""
     seen = matmul(corners(boxes, _EDGE_POINTS) - pose.pos, pose.rot)
     ahead = np.where(seen[..., 0] > 0, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)

@@ -59,3 +59,7 @@ class Poses(NamedTuple):
     def select(self, chosen: int | slice | np.ndarray) -> Poses:
         """The poses at some of the instants."""
         return Poses(self.rot[chosen], self.pos[chosen])
+
+    def rotated(self, rotation: np.ndarray) -> Poses:
+        """The same poses in another world frame, (3, 3) other-from-world, with the same origin."""
+        return Poses(matmul(rotation, self.rot), matmul(self.pos, rotation.T))

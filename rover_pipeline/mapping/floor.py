@@ -40,11 +40,11 @@ def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
     return Floor(np.array([0.0, 0.0, 1.0]), -lowest, False)
 
 
-def turned_up(known: str | None) -> np.ndarray:
-    """A rotation, f8 (3, 3), of the world, after which its z is within 45 degrees of up: floors are found there.
+def direction_up(known: str | None) -> np.ndarray:
+    """The unit vector against gravity in the world of `_odom`, f8 (3,).
 
     Args:
-        known: `up.json` of `_odom`, the direction against gravity; None = nothing shows it, and z is up.
+        known: its `up.json`; None = nothing shows the direction, and z is up.
 
     Raises:
         FormatError: the file holds no direction.
@@ -57,7 +57,13 @@ def turned_up(known: str | None) -> np.ndarray:
     length = np.sqrt((up**2).sum())
     if up.shape != (3,) or not 0 < length < np.inf:
         raise FormatError(f"_odom/up.json: `up` is no direction: {short(given)}; make _odom again")
-    up /= length
+    return up / length
+
+
+def turned_up(known: str | None) -> np.ndarray:
+    """A rotation, f8 (3, 3), of the world, after which its z is within 45 degrees of up: floors are found there.
+    Argument and error as of `direction_up`."""
+    up = direction_up(known)
     return np.eye(3) if up[2] > np.hypot(up[0], up[1]) else levelling(up)
 
 

@@ -108,6 +108,7 @@ def objects(
         "dropped_beyond_max_objects": sum(int(usable[body.sweep].sum()) for body in everything) - written,
         "classes": list(CLASSES),
         "classes_by": "rules of size and speed; nothing is labelled or learned",
+        "up": floor.up.tolist(),  # exports turn boxes about it
     }
     yield Inspection(measured, warnings, notes=assumed)
 

@@ -218,6 +218,9 @@ def test_key_frames_and_poses_of_both_cameras_are_their_own(several: Path, tmp_p
         pose = json.loads(text_of(item.groups["pose"], -1))
         wanted = Sensor(several / f"_{camera}_pose").channel("pos").read(number, number + 1)[0]
         np.testing.assert_allclose(pose["pos_m"], wanted, atol=1e-3)
+    ranges = made("mda", several, tmp_path / "ranges", sensor="lidar")
+    names = {each.stem[:-7] for each in (ranges / "walk").glob("*.mda")}
+    assert names == {"walk_lidar"}, "`_odom` has the poses of one lidar"
     poses = made("roverp", several, tmp_path / "poses")
     for sensor in ("radar", "radar_rear", "camera", "camera_left"):
         pose = Sensor(several / f"_{sensor}_pose")

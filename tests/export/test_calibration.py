@@ -82,6 +82,26 @@ def test_tf_static_has_the_pose_of_each_sensor_in_the_lidar_frame(drive: Path, f
         np.testing.assert_allclose(ahead, mount.rotation[:, 0], atol=1e-12)
 
 
+def test_a_further_lidar_that_the_recording_states_the_pose_of_has_it(drive: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "two"
+    shutil.copytree(drive, trace)
+    shutil.copytree(drive / "lidar", trace / "lidar_rear")
+    config = yaml.safe_load((trace / "config.yaml").read_text())
+    turned = {"translation": [-1.9, 0.35, -0.6], "rotation": np.diag([-1.0, -1.0, 1.0]).tolist()}
+    rig = config["rig"] | {"lidar_rear": turned}
+    (trace / "config.yaml").write_text(yaml.safe_dump({**config, "lidar_rear": config["lidar"], "rig": rig}))
+    export("calibration", [str(trace)], tmp_path / "out", ExportOptions())
+    poses = json.loads((tmp_path / "out" / "calibrated_sensor.json").read_text())
+    (rear,) = (each for each in poses if each["sensor_token"] == "lidar_rear")
+    assert rear["translation"] == turned["translation"]
+    np.testing.assert_allclose(np.abs(rear["rotation"]), [0, 0, 0, 1], atol=1e-12)
+    frames = [
+        each["child_frame_id"]
+        for each in yaml.safe_load((tmp_path / "out" / "tf_static.yaml").read_text())["transforms"]
+    ]
+    assert "lidar_rear" in frames
+
+
 def test_a_recording_without_mounts_is_refused_in_one_line(drive: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(drive, bare, ignore=shutil.ignore_patterns("_*", "config.yaml"))

@@ -31,6 +31,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.frames import make_transform
@@ -333,13 +334,14 @@ class Sequence:
         """The columns of each object of a sample."""
         if self.objects is None or number >= len(self.objects.valid):
             return
-        boxes = self.objects.read(number, number + 1, self.objects.ts)
+        up, level = self.objects.up, levelling(self.objects.up)
+        boxes = self.objects.read(number, number + 1, self.objects.ts).levelled(up, level)
         picture = int(self._picture_of[number])
-        lidar = self._sweeps.poses.select(number)
+        lidar = self._sweeps.poses.select(number).rotated(level)
         around = enclosing(boxes, lidar)
         flat = np.full((len(around), 4), np.nan)
         if self._lens is not None and self._camera_poses is not None:
-            camera = self._camera_poses.select(picture)
+            camera = self._camera_poses.select(picture).rotated(level)
             if np.isfinite(camera.pos).all():
                 later = float(self._picture_later[number])
                 flat = in_picture(boxes.moved(later), self._lens, camera)

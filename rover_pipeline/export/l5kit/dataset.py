@@ -18,12 +18,13 @@ from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.l5kit import records
 from rover_pipeline.export.layout import File, Files, Layout
-from rover_pipeline.export.objects import ObjectReader
+from rover_pipeline.export.objects import ObjectReader, world_up
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.validation.rig import lidar_clock, read_trajectory
 
 #: Stores of the splits, in the order of `splits.SPLITS`, by the names that l5kit's own datasets have.
@@ -33,7 +34,7 @@ SPLIT_STORES = ("train", "validate", "test")
 def write(job: ExportJob) -> None:
     """Write the store of all scenes to the dataset's folder, and in it that of each split.
 
-    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up. Raises
+    Positions are in each recording's world of `_odom`, turned so that z is up; the rig's frame is the lidar's. Raises
     FormatError where a recording lacks poses or objects, or no scene is long enough.
 
     There are no parts (`ExportJob.part`): nothing is read but poses and objects, so that an hour of recording takes ten
@@ -51,10 +52,11 @@ def write(job: ExportJob) -> None:
     whole = _Store(job, None)
     stores = [_Store(job, name) for name in SPLIT_STORES]
     for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
-        scenes = records.cut_scenes(trajectory, instants, split, options)
+        level = levelling(world_up(recording.path, boxes=options.agents))
+        scenes = records.cut_scenes(trajectory.rotated(level), instants, split, options)
         if not scenes:
             job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
-        agents = _agents_of(recording, trajectory, scenes, options)
+        agents = _agents_of(recording, trajectory, level, scenes, options)
         for scene, (found, counts) in zip(scenes, agents, strict=True):
             for store in (whole, stores[scene.split]):
                 store.add(recording.name, scene, found, counts)
@@ -65,9 +67,14 @@ def write(job: ExportJob) -> None:
 
 
 def _agents_of(
-    recording: Recording, trajectory: Trajectory, scenes: Sequence[records.Scene], options: L5kitOptions
+    recording: Recording,
+    trajectory: Trajectory,
+    level: np.ndarray,
+    scenes: Sequence[records.Scene],
+    options: L5kitOptions,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The agents of each scene of a recording, see `agents_at`; none where they are not asked for."""
+    """The agents of each scene of a recording, see `agents_at`; none where they are not asked for. `level`: (3, 3), the
+    world of the scenes from that of `_odom`."""
     if not options.agents:
         yield from ((np.empty(0, records.AGENT), np.zeros_like(scene.times)) for scene in scenes)
         return
@@ -77,7 +84,8 @@ def _agents_of(
     for scene in scenes:
         around = scene.times[0] / 1e9 - options.max_gap, scene.times[-1] / 1e9 + options.max_gap
         start, stop = np.searchsorted(ts, around).tolist()
-        yield records.agents_at(scene.times, scene.pos, reader.read(start, stop, ts), weights, options)
+        found = reader.read(start, stop, ts).levelled(reader.up, level)
+        yield records.agents_at(scene.times, scene.pos, found, weights, options)
 
 
 class _Store:

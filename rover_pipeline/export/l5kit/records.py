@@ -219,8 +219,8 @@ def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple
     extent, the median, f8 (3,), and a continuous yaw, f8 (row,), without steps of a whole turn.
 
     A box is the same after a half turn, and after a quarter turn with length and width exchanged. Of the four
-    descriptions that is taken which is nearest to that of the sample before; and of its two directions along the length
-    that in which the object moves.
+    descriptions that is taken which is nearest to that of the sample before; and for the whole track that whose length
+    is along the motion, and which heads where the object moves: a person is wider than long.
     """
     yaw, extent = yaw.copy(), extent.copy()
     for at in range(1, len(yaw)):
@@ -229,11 +229,10 @@ def _steady_boxes(yaw: np.ndarray, extent: np.ndarray, vel: np.ndarray) -> tuple
         if quarters % 2:
             extent[at, :2] = extent[at, 1::-1]
     middle = np.median(extent, axis=0)
-    if middle[0] < middle[1]:  # the length is the longer side
-        yaw, middle = yaw + np.pi / 2, middle[[1, 0, 2]]
-    if np.sum(vel[:, 0] * np.cos(yaw) + vel[:, 1] * np.sin(yaw)) < 0:
-        yaw = yaw + np.pi
-    return yaw, middle
+    ahead, aside = vel[:, 0] * np.cos(yaw) + vel[:, 1] * np.sin(yaw), vel[:, 1] * np.cos(yaw) - vel[:, 0] * np.sin(yaw)
+    if np.sum(aside**2) > np.sum(ahead**2):
+        yaw, middle, ahead = yaw + np.pi / 2, middle[[1, 0, 2]], aside
+    return yaw + np.pi * (ahead.sum() < 0), middle
 
 
 def _interpolate(

@@ -33,7 +33,6 @@ from rover_pipeline.mapping.floor import levelling
 from rover_pipeline.mapping.grid import Extent, LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed, spread_floor
-from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.validation.rig import lidar_clock, read_sensor_poses, read_trajectory
 
 # What is known of the ground of one recording: its sweeps, radar frames and objects, in a world whose z is up.
@@ -67,7 +66,7 @@ class Ground:
 
     Attributes:
         ts: f8 (N,), times of all sweeps, s, as recorded.
-        pos: f8 (N, 3), m, of the lidar, z up.
+        pos: f8 (N, 3), m, of the lidar, z up; place: the same in the world of `_odom`, by which all formats are split.
         numbers: i8 (M,), sweeps that are valid and have a known pose.
         notes: what the user should know of the sweeps.
         floor: below the lidar; its `up` is in the world of `_odom`.
@@ -87,7 +86,7 @@ class Ground:
         self.floor = spread_floor(self._sweeps.stored, self._sweeps.reader, motion, self.numbers, limits, up)
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
-        self.pos = self._motion.trajectory.states.pos
+        self.pos, self.place = self._motion.trajectory.states.pos, motion.trajectory.states.pos
         self._radars = {name: _Radar(view, self._up, options) for name, view in radars.items()}
         self._objects = ObjectReader(path) if options.objects else None
         if self._objects is not None:
@@ -129,9 +128,7 @@ class Ground:
             return None
         start, stop = np.searchsorted(self._objects.ts, self.ts[part.numbers[[0, -1]]]).tolist()
         found = self._objects.read(start, stop + 1 if stop < len(self._objects.ts) else stop, self._object_ts)
-        ahead = matmul(np.stack([np.cos(found.yaw), np.sin(found.yaw), 0 * found.yaw], 1), self._up.T)
-        yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
-        return found._replace(centre=matmul(found.centre, self._up.T), vel=matmul(found.vel, self._up.T), yaw=yaw)
+        return found.levelled(self._objects.up, self._up)
 
     def _points(self, number: int, poses: Poses) -> tuple[np.ndarray, np.ndarray] | None:
         """The points of a sweep, whose columns have some poses, and their sectors; None when it cannot be decoded."""
@@ -152,7 +149,7 @@ class _Radar:
         self._ts = self._sensor.times(count) + recording.mount("radar").time_offset  # by the clock of the lidar
         if not np.array_equal(self._sensor.times(count), stamps):
             raise FormatError(f"{pose}: its ts differs from that of {self._sensor.name}; make both again")
-        self._pos, self._rot = matmul(poses.pos, up.T), matmul(up, poses.rot)
+        self._rot, self._pos = poses.rotated(up)
         self._valid = self._sensor.valid(count).astype(bool) & valid & poses.finite
         self._options = options
         axes = read_axes(self._sensor.path)
@@ -195,7 +192,7 @@ def write(job: ExportJob) -> None:
         )
     grounds = [Ground(recording, options, each) for recording, each in zip(job.recordings, radars, strict=True)]
     courses = [
-        Course(recording.name, ground.ts[ground.numbers], ground.pos[ground.numbers])
+        Course(recording.name, ground.ts[ground.numbers], ground.place[ground.numbers])
         for recording, ground in zip(job.recordings, grounds, strict=True)
     ]
     for course, ground, split in zip(courses, grounds, job.split(courses), strict=True):
