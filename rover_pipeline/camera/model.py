@@ -95,6 +95,8 @@ class Model:
         if labels.dtype.kind == "f":
             if labels.ndim != 4 or labels.shape[self._channels] < 2:
                 raise self._problem(f"its scores are {list(labels.shape)}, not one for each of two classes or more")
+            if np.isnan(labels).any():  # argmax would take the class of the first of them
+                raise self._problem("it gives scores that are not a number")
             labels = labels.argmax(self._channels)
         elif labels.ndim == 4 and labels.shape[self._channels] == 1:
             labels = labels.squeeze(self._channels)
@@ -108,8 +110,11 @@ class Model:
         if output.ndim != 4 or output.shape[0] != 1 or output.shape[self._channels] != 3:
             raise self._problem(f"its picture is {list(output.shape)}, not RGB with the axes {self.options.layout}")
         picture = np.moveaxis(output[0], self._channels - 1, -1)
+        if np.isnan(picture).any():
+            raise self._problem("it gives colours that are not a number")
         if picture.dtype != np.uint8:
-            picture = np.rint(np.clip(picture.astype("f4") * (255 if self.options.input == "unit" else 1), 0, 255))
+            is_unit = picture.dtype.kind == "f" and self.options.input == "unit"
+            picture = np.rint(np.clip(picture.astype("f4") * (255 if is_unit else 1), 0, 255))
         return np.ascontiguousarray(picture, "u1")
 
     def _problem(self, text: str) -> ValueError:

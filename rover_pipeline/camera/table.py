@@ -26,7 +26,7 @@ STEPS = (
     Step(
         sensor="_camera_model",
         function="rover_pipeline.camera.steps:model",
-        version=1,
+        version=2,
         sections=("camera.model",),
         options=ModelOptions,
         inputs={"image": "_camera_frames/image"},

@@ -75,6 +75,7 @@ DATASETS = Registry(
             "sequences as KITTI's odometry benchmark has them: velodyne, times, calib, poses",
             "rover_pipeline.export.kitti",
             KittiOptions,
+            version=2,
             marks=("sequences/*/velodyne",),
         ),
         DatasetFormat(
@@ -92,6 +93,7 @@ DATASETS = Registry(
             "files that are there",
             "rover_pipeline.export.roverp",
             RoverpOptions,
+            version=2,
             marks=("_*/pose.npz",),
             kind="merge",
             splits=False,

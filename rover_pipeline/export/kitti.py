@@ -64,7 +64,7 @@ LAYOUT = Layout(
     ),
     times=File(
         "sequences/{sequence}/times.txt",
-        Numbers(1, "%.6e"),
+        Numbers(1, "%.9e"),  # of the six decimals of KITTI an hour leaves milliseconds
         {"times must begin with 0 and increase": lambda rows: np.diff(rows[:, 0], prepend=-rows[:1, 0] - 1e-9) > 0},
         keep=lambda rows: rows[:, 0],
     ),

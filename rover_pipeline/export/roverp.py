@@ -16,7 +16,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from rover_pipeline.datasets.options import RoverpOptions
@@ -150,6 +149,7 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
     if "labels" not in labels.specs:
         return []
     count, size = labels.length(), options.segment
+    row, column = (((np.arange(size) + 0.5) * old / size).astype(int) for old in labels.specs["labels"].shape)
     spec = ChannelSpec(format="lzmaf", type="u1", shape=(size, size), desc="Class of each pixel. [row, column]")
     names = [META, TS, VALID, "segment", "segment_i"]
     target.mkdir(parents=True, exist_ok=True)
@@ -158,10 +158,9 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
         ts, valid = labels.times(count), labels.valid(count)
         for start in range(0, count, _PICTURES):
             stop = min(count, start + _PICTURES)
-            pictures = labels.channel("labels").read(start, stop)
-            # Labels are no brightness: a mean of two classes is a third one.
-            small = [cv2.resize(each, (size, size), interpolation=cv2.INTER_NEAREST) for each in pictures]
-            writer.append(ts=ts[start:stop], valid=valid[start:stop], segment=np.stack(small))
+            # Labels are no brightness: a mean of two classes is a third one. So each new pixel is that at its middle.
+            segment = labels.channel("labels").read(start, stop)[:, row[:, None], column]
+            writer.append(ts=ts[start:stop], valid=valid[start:stop], segment=segment)
     for name in names:
         (scratch / name).rename(target / name)
     scratch.rmdir()

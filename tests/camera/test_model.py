@@ -91,6 +91,33 @@ def test_pictures_are_converted_to_the_size_layout_and_values_of_the_model(tmp_p
     assert np.abs(output - expected).max() < 2.5
 
 
+def test_scores_and_colours_that_are_no_numbers_are_an_error_and_no_class(tmp_path: Path) -> None:
+    picture = scenery(1, 12, 20)[0]
+    picture[3, 4, 1] = 0  # its logarithm, times nought, is no number
+    shape: Shape = [1, 3, 12, 20]
+    nodes = [helper.make_node("Log", ["x"], ["log"]), helper.make_node("Mul", ["log", "nought"], ["y"])]
+    io = (TensorProto.FLOAT, shape)
+    path = save(tmp_path / "nan.onnx", nodes, io, io, nought=np.zeros(1, "f4"))
+    for output, text in (("labels", "scores that are not a number"), ("image", "colours that are not a number")):
+        options = ModelOptions.model_validate({"path": str(path), "input": "counts", "output": output})
+        with pytest.raises(ValueError, match=text):
+            Model(options)(picture)
+
+
+def test_whole_numbers_of_a_picture_are_counts_whatever_the_range_of_the_input(tmp_path: Path) -> None:
+    shape: Shape = [1, 3, 12, 20]
+    nodes = [
+        helper.make_node("Mul", ["x", "white"], ["counts"]),
+        helper.make_node("Round", ["counts"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["y"], to=TensorProto.INT32),
+    ]
+    path = save(
+        tmp_path / "n.onnx", nodes, (TensorProto.FLOAT, shape), (TensorProto.INT32, shape), white=np.array(255, "f4")
+    )
+    picture = scenery(1, 12, 20)[0]
+    assert np.array_equal(Model(ModelOptions(path=str(path), output="image"))(picture), picture)
+
+
 def test_a_changed_model_has_another_digest_and_the_old_one_is_an_error(tmp_path: Path) -> None:
     path = strongest_colour(tmp_path / "model.onnx")
     before = Config.parse({"camera": {"model": {"path": str(path)}}}).section("camera.model")

@@ -14,7 +14,7 @@ from kiss_icp.datasets.kitti import KITTIOdometryDataset
 from scipy.spatial import cKDTree
 
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.kitti import describe
+from rover_pipeline.export.kitti import LAYOUT, describe
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.lidar.geometry import returns, sensor_info, sweep_span
@@ -155,3 +155,9 @@ def test_check_passes_it_and_finds_other_byte_orders_counts_and_frames(exported:
 def test_splits_name_sweeps_and_leave_gaps(exported: Path) -> None:
     splits = describe(exported)["splits"]
     assert isinstance(splits, dict) and splits["train"] > 0 and 0 < sum(splits.values()) < 24
+
+
+def test_times_of_long_recordings_are_known_to_some_microseconds() -> None:
+    times = np.array([[0.0], [0.1], [3600.123456], [36000.100001]])
+    content = LAYOUT["times"].content
+    np.testing.assert_allclose(content.decode(content.encode(times)), times, rtol=0, atol=5e-6)

@@ -101,8 +101,8 @@ def test_labels_keep_their_classes_at_the_size_of_the_public_recordings(exported
     camera, labels = Sensor(exported / "_camera"), Sensor(trace / "_camera_model").channel("labels").read()
     segment = camera.channel("segment")
     assert segment.spec.shape == (160, 160) and segment.spec.format == "lzmaf" and len(segment) == FRAMES
-    row, column = np.arange(160) * 32 // 160, np.arange(160) * 64 // 160
-    assert np.array_equal(segment.read(), labels[:, row][:, :, column])
+    row, column = ((np.arange(160) + 0.5) * size / 160 for size in (32, 64))  # the middles of the new pixels
+    assert np.array_equal(segment.read(), labels[:, row.astype(int)][:, :, column.astype(int)])
     assert json.loads((exported / "_camera" / "classes.json").read_text()) == ["ceiling", "flat"]
 
 
