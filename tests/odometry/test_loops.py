@@ -233,6 +233,84 @@ def test_two_rooms_that_look_alike_are_not_matched() -> None:
     assert len(closed(simulated, mistaken)[1]["accepted"]) > 3
 
 
+def along(corners: Sequence[Sequence[float]], speed: float = 2.0) -> tuple[np.ndarray, State]:
+    """Times and states of a way with straight sides, 1.4 m above the floor, ten a second."""
+    at = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+    path = np.arange(0.0, at[-1], speed / 10)
+    pos = np.column_stack([np.interp(path, at, each) for each in np.transpose(corners)] + [np.full(len(path), 1.4)])
+    times, pos[4:-4, :2] = np.arange(len(pos)) / 10, np.lib.stride_tricks.sliding_window_view(pos[:, :2], 9, 0).mean(2)
+    vel = np.gradient(pos, times, axis=0)
+    yaw = np.unwrap(np.arctan2(vel[:, 1], vel[:, 0]))
+    avel = np.column_stack([0 * yaw, 0 * yaw, np.gradient(yaw, times)])
+    rot = Rotation.from_euler("z", yaw[:, None]).as_matrix()
+    return times, State(pos, rot, vel, np.gradient(vel, times, axis=0), avel)
+
+
+def seen(times: np.ndarray, truth: State, room: Callable[[np.ndarray], np.ndarray]) -> Walk:
+    """A walk whose sweeps see the points of the room alone that the lidar is in, within 12 m."""
+
+    def sweeps(numbers: Sequence[int]) -> Iterator[Sweep]:
+        for number in numbers:
+            rng, here = np.random.default_rng(number), truth.pos[number]
+            near = room(here)
+            near = near[((near[:, :2] - here[:2]) ** 2).sum(1) < 144]
+            points = near[rng.integers(0, len(near), 6000)] + rng.normal(0, 0.005, (6000, 3))
+            points = ((points - here) @ truth.rot[number]).astype("f4")
+            yield Sweep(points, np.zeros(len(points), "i4"), times[number : number + 1], float(times[number]))
+
+    return Walk(truth, times, sweeps)
+
+
+def furnished(seed: int, low: Sequence[float], high: Sequence[float], count: int) -> np.ndarray:
+    """Points of a room with objects along two of its walls."""
+    rng = np.random.default_rng(seed)
+    parts = [block(rng, (*low, 0), (*high, 2.6)), floor(rng, low, high)]
+    for _ in range(count):
+        x, depth, tall = rng.uniform(low[0], high[0] - 0.9), rng.uniform(0.15, 0.45), rng.uniform(0.6, 2.4)
+        y = (low[1], low[1] + depth) if rng.integers(2) else (high[1] - depth, high[1])
+        parts.append(block(rng, (x, y[0], 0), (x + rng.uniform(0.3, 0.9), y[1], tall)))
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("other", [1, 5], ids=["alike", "furnished otherwise"])
+def test_the_corridor_on_the_other_side_of_a_wall_is_not_matched_however_much_drift_is_allowed_for(other: int) -> None:
+    # 240 m of way lie between both, so that 2.4 m of drift are allowed for. There is none.
+    one, two = furnished(1, (-1, -1), (31, 1), 14), furnished(other, (-1, 1.3), (31, 3.3), 14)
+    around = furnished(9, (-9, -9), (39, 129), 40)
+    corners = [(0, 0), (35, 0), (35, 120), (-5, 120), (-5, 2.3), (30, 2.3)]
+
+    def room(here: np.ndarray) -> np.ndarray:
+        if not -0.8 <= here[0] <= 30.8 or here[1] > 3.3:
+            return around
+        return one if here[1] < 1 else two
+
+    walked = seen(*along(corners), room)
+    corrected, summary = closed(walked, walked.truth)
+    assert summary["candidates"] > 3 and summary["accepted"] == []
+    assert corrected.pos.tobytes() == walked.truth.pos.tobytes()
+
+
+def test_both_sides_of_a_thin_wall_are_not_laid_on_each_other() -> None:
+    # Rooms 3 m apart along a corridor, with walls of 10 cm: on the second way along it the other rooms are visited.
+    rooms = [furnished(7, (x - 1.45, 1), (x + 1.45, 5), 10) for x in range(0, 18, 3)]
+    corridor, around = furnished(8, (-3, -1), (21, 1), 10), furnished(9, (-12, -60), (30, -1.2), 30)
+    corners: list[tuple[float, float]] = []
+    for visited in ((0, 2, 4), (1, 3, 5)):
+        for x in (3.0 * number for number in visited):
+            corners += [(x, 0), (x, 3), (x + 0.8, 3.8), (x - 0.8, 3.8), (x, 2), (x, 0)]
+        corners += [(18, 0), (23, -5), (23, -30), (-5, -30), (-5, -5)] if visited[0] == 0 else []
+
+    def room(here: np.ndarray) -> np.ndarray:
+        if here[1] > 1:
+            return rooms[int(np.clip(round(here[0] / 3), 0, 5))]
+        return corridor if here[1] > -1.1 else around
+
+    walked = seen(*along(corners), room)
+    corrected, summary = closed(walked, walked.truth)
+    assert len(summary["accepted"]) > 3, "the corridor is the same"
+    assert np.linalg.norm(corrected.pos - walked.truth.pos, axis=1).max() < 0.01
+
+
 def test_a_different_room_at_the_same_location_is_not_matched(laps: Walk) -> None:
     other = walk(ring(6.5, 4.5, 1.5), 39.0, hall(5, 0.4))
     simulated = laps._replace(sweeps=lambda numbers: (laps if numbers[0] < 230 else other).sweeps(numbers))

@@ -220,12 +220,17 @@ def _find_candidates(
 def plausible(
     loops: list[Loop], bounds: dict[tuple[int, int], tuple[float, float]], options: OdometrySection
 ) -> list[Loop]:
-    """The loops that fit the earlier visit well and that the drift that is allowed for explains."""
+    """The loops that fit the earlier visit well and that the drift that is allowed for explains.
+
+    Drift takes no lidar through a wall: where that would be, the visits are of two rooms that look alike, or the drift
+    is so large that nobody knows.
+    """
     return [
         loop
         for loop in loops
         if loop.match.inliers >= options.loop_inliers
         and loop.match.walls >= MIN_WALLS
+        and not loop.match.is_elsewhere
         and loop.match.residual <= (options.max_residual or np.inf)
         and np.linalg.norm(loop.match.shift, axis=0) <= bounds[loop.first, loop.second][0]
         and np.linalg.norm(log(loop.match.rotation[None])[0], axis=0) <= bounds[loop.first, loop.second][1]

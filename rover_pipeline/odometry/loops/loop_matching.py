@@ -12,6 +12,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 from scipy import fft
+from scipy.spatial import cKDTree
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
@@ -21,7 +22,7 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, WIDEST_GATE, align, plane_distances
 from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.transforms import transform_rays
-from rover_pipeline.odometry.surfels import NORMAL, SurfelMap
+from rover_pipeline.odometry.surfels import FACING, NORMAL, SurfelMap
 
 #: Cells of the bird's-eye views, metres, whose heights have steps of half a cell; and half the width of the views,
 #: metres. Tuned: by hand.
@@ -51,6 +52,14 @@ class Match(NamedTuple):
     inliers: float
     residual: float  #: root mean square distance of the inliers, metres.
     walls: int  #: number of walls that lie on planes of the other visit.
+    #: share of the lidar's positions in the later visit that a surface hides from the earlier one, where the odometry
+    #: has them or where the match has them.
+    hidden: float = 0.0
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the majority of positions says that there is a wall between both visits: one is of another room."""
+        return self.hidden > 0.5
 
     @property
     def covariance(self) -> np.ndarray:
@@ -71,17 +80,31 @@ class LocalMap:
     def __init__(
         self, sweeps: Iterable[Sweep], motion: Trajectory, origin: np.ndarray, sizes: tuple[float, ...]
     ) -> None:
-        surfels = SurfelMap(sizes)
+        surfels, positions = SurfelMap(sizes), []
         for sweep in sweeps:
             state, known = motion.at(sweep.times)
             part = known[sweep.column]
             if part.any():
+                positions.append(state.pos[known][-1] - origin)
                 surfels.insert(transform_rays(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
         planes = surfels.levels[0].planes()
-        self.tables = surfels.tables
-        self.centres, vertical = planes[:, :3], np.abs(planes[:, NORMAL + 2])
+        self.tables, self._size = surfels.tables, sizes[0]
+        self.positions = np.array(positions).reshape(-1, 3)
+        self.centres, self._normals = planes[:, :3], planes[:, NORMAL : NORMAL + 3]
+        self.sides = -np.sign(planes[:, FACING])[:, None] * self._normals
+        vertical = np.abs(self._normals[:, 2])
         self.walls = self.centres[vertical < _WALL]
         self.floors = self.centres[vertical > _FLOOR]
+
+    def blocks(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Which straight ways, from f8 (N, 3) to f8 (N, 3), m, lead through a surface, bool (N,)."""
+        offsets = (self.centres * self._normals).sum(1)
+        before, after = (matmul(each, self._normals.T) - offsets for each in (begin, end))
+        way, plane = np.nonzero(before * after < 0)
+        share = before[way, plane] / (before - after)[way, plane]
+        away = begin[way] + share[:, None] * (end - begin)[way] - self.centres[plane]
+        # A plane reaches as far as its voxel, half a diagonal at most.
+        return np.isin(np.arange(len(begin)), way[(away**2).sum(1) < 3 / 4 * self._size**2])
 
 
 def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Match | None:
@@ -151,8 +174,11 @@ def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
 def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angle: float) -> Match:
     """The match after the planes of the later visit are aligned with those of the earlier one."""
     deviations = np.array([bound] * 3 + [angle] * 3)
+    # The room behind a thin wall has the wall's other side.
+    _, nearest = cKDTree(first.centres).query(matmul(second.centres, guess.rot.T) + guess.pos)
+    same_side = (matmul(second.sides, guess.rot.T) * first.sides[nearest]).sum(1) > 0
     (rot, pos), information, _ = align(
-        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations
+        second.centres[same_side], first.tables, guess=guess, expected=_UNMOVED, deviations=deviations
     )
     there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -matmul(rot.T, pos)[None])
     fractions, inliers, squares = [], 0, 0.0
@@ -162,7 +188,20 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
             fractions += [count / len(new), _inliers(old, second, back)[0] / len(old)]
             inliers, squares = inliers + count, squares + sum_squares
     residual = float(np.sqrt(squares / max(inliers, 1)))
-    return Match(pos, rot, information, min(fractions), residual, walls=_inliers(second.walls, first, there)[0])
+    walls = _inliers(second.walls, first, there)[0]
+    hidden = _hidden(first, second, Poses(rot, pos))
+    return Match(pos, rot, information, min(fractions), residual, walls, hidden)
+
+
+def _hidden(first: LocalMap, second: LocalMap, pose: Poses) -> float:
+    """See `Match.hidden`, of a match that moves the later visit by `pose`. Each position is seen from the nearest one
+    of the earlier visit."""
+    there = second.positions
+    moved = matmul(there, pose.rot.T) + pose.pos
+    near = first.positions[cKDTree(first.positions).query(moved)[1]]
+    by_first = first.blocks(near, moved) | first.blocks(near, there)
+    by_second = second.blocks(matmul(near - pose.pos, pose.rot), there) | second.blocks(near, there)
+    return float(max(by_first.mean(), by_second.mean()))
 
 
 def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:
