@@ -50,6 +50,9 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     for name, lens in cameras.items():
         _yaml(out / f"{name}_camera_info.yaml", _camera_info(name, lens))
         (out / f"{name}_calib.txt").write_text(_kitti(lens, inv(poses[name]), poses.get(imu or "")))
+        if lens.is_distorted:
+            kept = f"{name}_calib.txt and calibrated_sensor.json have no place for the distortion of its lens"
+            print(f"rover-pipeline: {name}: {kept}: they are of pictures without it", file=sys.stderr)
         if any(lens.k[2:]) and not lens.is_fisheye:
             print(f"rover-pipeline: {name}: Kalibr's radtan has no place for its k3: it is left out", file=sys.stderr)
             continue

@@ -82,6 +82,13 @@ def test_tf_static_has_the_pose_of_each_sensor_in_the_lidar_frame(drive: Path, f
         np.testing.assert_allclose(ahead, mount.rotation[:, 0], atol=1e-12)
 
 
+def test_files_without_a_place_for_the_distortion_of_a_lens_are_named(
+    drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export("calibration", [str(drive)], tmp_path / "out", ExportOptions())
+    assert "camera_calib.txt and calibrated_sensor.json have no place for the distortion" in capsys.readouterr().err
+
+
 def test_a_further_lidar_that_the_recording_states_the_pose_of_has_it(drive: Path, tmp_path: Path) -> None:
     trace = tmp_path / "two"
     shutil.copytree(drive, trace)
