@@ -89,7 +89,7 @@ _EDGEFIRST_NEEDS: dict[EdgefirstFile, tuple[str, ...]] = {
     "depth.png": ("_camera_depth/depth",),
     "radar.png": ("radar/ts", "radar/iq?", "radar/radar.json?", "_sync/radar"),
     "radar.pcd": ("radar/ts", "radar/iq?", "radar/radar.json?", "_radar_points/xyz", "_radar_points/doppler",
-                  "_radar_points/snr", "_radar_points/count", "_radar_pose/rot?", "_sync/radar"),
+                  "_radar_points/snr", "_radar_points/count", "_radar_pose/pos?", "_radar_pose/rot?", "_sync/radar"),
     "lidar.pcd": (),
     "lidar.png": (),
     "lidar.jpeg": ("lidar/rfl?",),

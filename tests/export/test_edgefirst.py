@@ -32,6 +32,7 @@ from rover_pipeline.export.edgefirst.layout import track_id
 from rover_pipeline.export.output import tree_files
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
+from rover_pipeline.validation.rig import sensor_mount
 from tests.export.objects import EXTENT, write_objects
 from tests.export.rules import problems
 
@@ -130,6 +131,28 @@ def test_radar_points_have_the_doppler_of_the_rigs_motion_and_the_power_of_their
         np.testing.assert_allclose(points["rcs"] - points["power"], 40 * np.log10(distance), atol=1e-3)
     difference = np.abs(np.concatenate(found) - np.concatenate(wanted))
     assert np.median(difference) < 0.15 < np.median(np.abs(np.concatenate(found) + np.concatenate(wanted)))
+
+
+def test_radar_points_are_where_they_are_at_the_time_of_the_sweep(trace: Path, tmp_path: Path) -> None:
+    moving = tmp_path / "moving"
+    shutil.copytree(trace, moving)
+    run_step(find_step("_radar_pose"), moving, "_radar_pose", Request())
+    settings = {**SETTINGS, "options": {"files": ["camera.jpeg", "radar.pcd"], "zip": False, "annotations": False}}
+    out = export_dataset("edgefirst", [str(moving)], tmp_path / "set", settings=settings)
+    points, sync = Sensor(moving / "_radar_points"), Sensor(moving / "_sync").channel("radar").read()
+    lidar, radar = Sensor(moving / "_truth"), Sensor(moving / "_radar_pose")
+    moved = []
+    for number, stem in samples(out).items():
+        at = sync[number]
+        count = int(points.channel("count").sample(at))
+        world = points.channel("xyz").sample(at)[:count].astype("f8") @ radar.channel("rot").sample(at).T
+        world += radar.channel("pos").sample(at) - lidar.channel("pos").sample(number)
+        found = xyz(f"{stem}.radar.pcd")
+        np.testing.assert_allclose(found, world @ lidar.channel("rot").sample(number), atol=0.02)
+        mount = sensor_mount(moving, "radar")
+        still = points.channel("xyz").sample(at)[:count] @ mount.rotation.T + mount.translation
+        moved.append(np.abs(found - still).max(initial=0.0))
+    assert max(moved) > 0.03, "the rig has moved between the frame and the sweep"
 
 
 def misfit(dataset: Path, trace: Path, change: Callable[[np.ndarray], np.ndarray] = lambda points: points) -> float:

@@ -57,7 +57,8 @@ class RadarFrames:
     """The frames of a radar as EdgeFirst's files have them. Can be shared by threads. `valid`, bool (N,): those that
     can be trusted; `scale`: stored value of an amplitude of one ADC count."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, has_points: bool = True) -> None:
+        """`has_points`: whether their points are exported, by the poses of the radar where they are known."""
         folder, points = recording.folder("radar"), recording.folder("_radar_points")
         self._radar = Sensor(folder)
         self._iq = self._radar.channel("iq")
@@ -85,6 +86,11 @@ class RadarFrames:
         if self._points is not None:
             good = self._points.valid(self._points.length()).astype(bool)
             self.valid[: len(good)] &= good[:count]
+        self._poses: Poses | None = None
+        if has_points and ((poses := recording.folder("_radar_pose")) / META).exists():
+            _, self._poses, known = read_sensor_poses(poses)
+            self.valid[: len(known)] &= (known & self._poses.finite)[:count]
+            self.valid[len(known) :] = False
         self.scale = self._find_scale()
 
     def _find_scale(self) -> float:
@@ -117,9 +123,9 @@ class RadarFrames:
         stored = np.clip(np.rint(cells * self.scale), -OFFSET, OFFSET - 1) + OFFSET
         return stored.astype("u2").reshape(2 * spectrum.shape[3], -1)
 
-    def points(self, number: int, power: np.ndarray) -> dict[str, np.ndarray]:
-        """Points of a frame, whose power is f4 (doppler, range), dB: `x y z` m in the lidar frame, `speed` m/s,
-        `power`, `noise` and `rcs` in dB, f4 (N,)."""
+    def points(self, number: int, power: np.ndarray, lidar: Poses) -> dict[str, np.ndarray]:
+        """Points of a frame, whose power is f4 (doppler, range), dB: `x y z` m in the lidar's frame at its pose
+        `lidar`, `speed` m/s, `power`, `noise` and `rcs` in dB, f4 (N,)."""
         assert self._points is not None
         read = {name: self._points.channel(name).sample(number) for name in ("xyz", "doppler", "snr")}
         count = int(self._points.channel("count").sample(number))
@@ -128,7 +134,11 @@ class RadarFrames:
         row = np.rint(speed / self._mps).astype(int) + len(power) // 2
         column = np.clip(np.rint(distance / self._metres).astype(int), 0, power.shape[1] - 1)
         level = power[row % len(power), column].astype("f8")
-        moved = matmul(xyz, self.mount.rotation.T) + self.mount.translation
+        if self._poses is None:
+            moved = matmul(xyz, self.mount.rotation.T) + self.mount.translation
+        else:  # the rig has moved between both
+            rot, pos = self._poses.select(number)
+            moved = matmul(matmul(xyz, rot.T) + pos - lidar.pos, lidar.rot)
         rcs = level + 40 * np.log10(np.maximum(distance, self._metres))
         x, y, z = moved.T
         return {"x": x, "y": y, "z": z, "speed": speed, "power": level, "noise": level - snr, "rcs": rcs}
@@ -136,6 +146,7 @@ class RadarFrames:
     def describe(self) -> dict[str, object]:
         """What a reader must know of the cube and of the points."""
         transform = self._halves or self._transform
+        instant = "the instant of the radar" if self._poses is None else "the time stamp of the sweep"
         return {
             "scale": self.scale,
             "layout": "pixel [s R + r, a 2 D + 2 d + c] = value + 32768; c = 0 real, 1 imaginary; value = amplitude in "
@@ -148,8 +159,9 @@ class RadarFrames:
             "range_bins": transform.range_bins,
             "range_resolution_m": self._metres,
             "doppler_resolution_mps": self._mps * (1 if self._halves is None else 2),
-            "points": "x y z m in the lidar frame, front-left-up; speed m/s, radial, positive recedes; power dB re one "
-            "squared ADC count; noise = power - SNR, dB; rcs = power + 40 log10(range / 1 m), dB, not calibrated",
+            "points": f"x y z m in the lidar frame, front-left-up, at {instant}; speed m/s, radial, positive recedes; "
+            "power dB re one squared ADC count; noise = power - SNR, dB; rcs = power + 40 log10(range / 1 m), dB, not "
+            "calibrated",
         }
 
 
@@ -238,7 +250,9 @@ class Sequence:
         self._camera_ts = self._camera.times(self._camera.length(truncate=True, channels=("video.avi",)))
         depth = Sensor(recording.folder("_camera_depth")) if "depth.png" in self.kinds else None
         self._depth = depth.channel("depth") if depth else None
-        self._radar = RadarFrames(recording) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
+        self._radar = (
+            RadarFrames(recording, "radar.pcd" in self.kinds) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
+        )
         self._picture_of = self._nearest("camera", self._camera.valid(len(self._camera_ts)).astype(bool))
         if depth is not None:
             good = depth.valid(depth.length()).astype(bool)
@@ -296,7 +310,7 @@ class Sequence:
             if "radar.png" in self.kinds:
                 data["radar.png"] = encode_picture(".png", self._radar.image(spectrum), _PNG)
             if "radar.pcd" in self.kinds:
-                data["radar.pcd"] = self._radar.points(frame, power)
+                data["radar.pcd"] = self._radar.points(frame, power, self._sweeps.poses.select(number))
         return [job.save(kind, data[kind], sequence=self.name, frame=number) for kind in self.kinds]
 
     def _jpeg(self, picture: int) -> bytes:
