@@ -88,9 +88,9 @@ class RadarFrames:
             self.valid[: len(good)] &= good[:count]
         self._poses: Poses | None = None
         if has_points and ((poses := recording.folder("_radar_pose")) / META).exists():
-            _, self._poses, known = read_sensor_poses(poses)
-            self.valid[: len(known)] &= (known & self._poses.finite)[:count]
-            self.valid[len(known) :] = False
+            _, self._poses, has_pose = read_sensor_poses(poses)
+            self.valid[: len(has_pose)] &= (has_pose & self._poses.finite)[:count]
+            self.valid[len(has_pose) :] = False
         self.scale = self._find_scale()
 
     def _find_scale(self) -> float:
