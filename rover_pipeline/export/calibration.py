@@ -18,6 +18,7 @@ import yaml
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import from_matrix
@@ -34,7 +35,7 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     KITTI), and nuScenes' `sensor.json` and `calibrated_sensor.json`. Raises FormatError where nothing says where any
     sensor is, or a camera has no intrinsics."""
     rig = Rig(trace)
-    main = rig.main("lidar") or "lidar"
+    main = Recording.of(trace).called("lidar")  # that of `_odom`, in whose frame the mounts are
     mounts = {name: sensor_mount(trace, name) for name in rig.types if name != main}
     mounts = {main: IDENTITY} | {name: mount for name, mount in sorted(mounts.items()) if mount.known}
     if len(mounts) == 1:

@@ -101,6 +101,14 @@ def test_a_further_lidar_that_the_recording_states_the_pose_of_has_it(drive: Pat
     poses = json.loads((tmp_path / "out" / "calibrated_sensor.json").read_text())
     (rear,) = (each for each in poses if each["sensor_token"] == "lidar_rear")
     assert rear["translation"] == turned["translation"]
+    (trace / "_odom").mkdir(exist_ok=True)
+    made = {"made_by": "rover_pipeline", "sensors": {"lidar": "lidar_rear"}}
+    (trace / "_odom" / "provenance.json").write_text(json.dumps(made))
+    export("calibration", [str(trace)], tmp_path / "of_rear", ExportOptions())
+    for each in yaml.safe_load((tmp_path / "of_rear" / "tf_static.yaml").read_text())["transforms"]:
+        assert each["header"]["frame_id"] == "lidar_rear"
+        if each["child_frame_id"] == "lidar":  # the rear one is turned by half a turn
+            np.testing.assert_allclose([*each["transform"]["translation"].values()], [-1.9, 0.35, 0.6], atol=1e-9)
     np.testing.assert_allclose(np.abs(rear["rotation"]), [0, 0, 0, 1], atol=1e-12)
     frames = [
         each["child_frame_id"]
