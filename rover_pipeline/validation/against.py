@@ -43,8 +43,6 @@ _TRAJECTORIES = {
 #: Maximum ATE and RPE over a second, m, number of poses that are wrong and sure, and NEES, and minimum share of valid
 #: poses: `ate`, `rpe`, `wrong`, `nees`, `valid`; None = anything goes.
 Limits = Mapping[str, float | None]
-#: How long after its time a pose of a radar's frame is: what the step measured.
-_INSTANT = "radar_instant_after_ts_s"
 
 
 class Against(NamedTuple):
@@ -154,7 +152,7 @@ def beside(
     """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
     found = rig.read_sensor_poses(trace / name)
     found = found._replace(valid=found.valid & are_poses(found.poses))
-    wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
+    wanted, known = _wanted(found.ts, rig.pose_delay(trace, name), given, mount)
     both = found.valid & known
     if given.places and both.sum() >= measures.MIN_ALIGNED:  # the receiver is taken to turn as the trajectory does
         arm = np.zeros(3) if mount is None else -matmul(mount.rotation.T, mount.translation)
@@ -214,12 +212,6 @@ def own_comparisons(trace: Path) -> Iterator[Comparison]:
     """The comparisons of a trace with its own references, if there are any."""
     with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps report
         yield from compare_trace(trace, Against())
-
-
-def _delay(trace: Path, name: str) -> float:
-    """Seconds from the time of a pose to its instant: a pose of `_radar_pose` is that in the middle of the chirps."""
-    value = rig.section(read_provenance(trace / name), "measured").get(_INSTANT) if name == "_radar_pose" else None
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
 def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None) -> tuple[Poses, np.ndarray]:

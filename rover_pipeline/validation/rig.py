@@ -6,6 +6,7 @@ could differ from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ from rover_pipeline.lidar.options import PointsOptions
 #: From the axes of a picture (right, down, front) to those of a sensor (front, left, up), and back. Physics: REP 103.
 FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
+#: How long after its time a pose of a radar's frame is: what the step measured.
+_INSTANT = "radar_instant_after_ts_s"
 
 
 def section(content: object, *names: str) -> Mapping[str, Any]:
@@ -61,6 +64,13 @@ def config_of(trace: Path, sensor: str) -> str | None:
     main = lidar if type == "lidar" else sensors.main(type)
     roles = {"lidar": lidar, type: sensor, **({MAIN: main} if main != sensor else {})}
     return recorded and as_types(recorded, {key: name for key, name in roles.items() if key != name})
+
+
+def pose_delay(trace: Path, sensor: str) -> float:
+    """Seconds from the times of poses, such as `_radar_pose`, to their instants: a radar's are in the middle of its
+    chirps."""
+    value = section(read_provenance(trace / sensor), "measured").get(_INSTANT) if sensor.endswith("_pose") else None
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
 def clock_options(trace: Path) -> PointsOptions:

@@ -19,6 +19,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.importers.reference import write_reference
+from rover_pipeline.validation.rig import pose_delay
 from tests.kit import small_trace, spec_of, times
 
 FRAMES = 60
@@ -125,6 +126,11 @@ def test_the_radar_is_compared_through_its_mount_at_the_instant_its_poses_are_of
     found = checked(trace, "--against", capsys=capsys)[1]["_radar_pose"]
     assert found["ate_m"] < 3e-4 and found["second"]["translation_m"] < 5e-4
     assert found["notes"] == ["by the mount of the radar in `rig`"]
+    for name in ("_radar_pose", "_nose_pose", "_radar_odom"):  # whatever the radar is called; `_radar_odom` is at `ts`
+        provenance = {"made_by": "rover_pipeline", "measured": {"radar_instant_after_ts_s": 0.025}}
+        (trace / name).mkdir(exist_ok=True)
+        (trace / name / PROVENANCE).write_text(json.dumps(provenance))
+        assert pose_delay(trace, name) == (0.0 if name == "_radar_odom" else 0.025)
 
 
 def test_poses_of_another_body_are_compared_with_a_note(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.validation.rig import whole_sensor
+from rover_pipeline.validation.rig import pose_delay, whole_sensor
 
 # What an item holds: the picture of a key frame, as bytes of a file, and the texts of its annotations.
 #
@@ -207,10 +207,11 @@ class _Source:
             raise FormatError(f"{path}: holds no pictures, but {spec.format}")
         if options.sensor != "camera" and len(spec.shape) != 2:
             raise FormatError(f"{path}: has samples of {list(spec.shape)}, which are no pictures")
-        self._later = 0.0 if options.sensor == "lidar" else recording.mount(options.sensor).time_offset
+        self._pose_sensor = recording.called(poses)
+        self._later = pose_delay(recording.path, self._pose_sensor)  # objects are where they are at the pose's instant
+        self._later += 0.0 if options.sensor == "lidar" else recording.mount(options.sensor).time_offset
         self._about = {"channel": f"{samples.sensor.name}/{channel}", **self._describe()}
         self.keys = key_frames(samples.ts, options.period)
-        self._pose_sensor = recording.called(poses)
         self._poses = whole_sensor(recording.folder(poses), *_POSE)
         self._objects = ObjectReader(recording.path) if options.objects else None
         self._measures = list(_measures(recording))
