@@ -172,6 +172,14 @@ def test_a_trajectory_without_drift_is_not_changed(laps: Walk) -> None:
     assert all(a.tobytes() == b.tobytes() for a, b in zip(corrected, laps.truth, strict=True))
 
 
+def test_a_floor_on_the_border_of_voxels_moves_nothing() -> None:
+    # 1.59 m below the lidar the border of two voxels of 25 cm halves the points of each, which are few.
+    once = walk(ring(6.5, 4.5, 1.5), 39.0, hall() - [0, 0, 0.19])
+    corrected, summary = closed(once, once.truth)
+    assert len(summary["accepted"]) > 3 and max(each["metres"] for each in summary["accepted"]) < 0.005
+    assert corrected.pos.tobytes() == once.truth.pos.tobytes()
+
+
 def test_loops_are_closed_although_some_sweeps_are_not_usable(laps: Walk) -> None:
     usable = np.random.default_rng(2).uniform(size=len(laps.times)) > 0.25
     usable[-12:] = False

@@ -87,7 +87,8 @@ class LocalMap:
             if part.any():
                 positions.append(state.pos[known][-1] - origin)
                 surfels.insert(transform_rays(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
-        planes = surfels.levels[0].planes()
+        # What lies on the border of two voxels, such as a floor, is too sparse for planes there, but not in another size.
+        planes = np.concatenate([level.planes() for level in surfels.levels[:2]])
         self.tables, self._size = surfels.tables, sizes[0]
         self.positions = np.array(positions).reshape(-1, 3)
         self.centres, self._normals = planes[:, :3], planes[:, NORMAL : NORMAL + 3]
