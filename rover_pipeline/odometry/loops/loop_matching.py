@@ -87,7 +87,7 @@ class LocalMap:
             if part.any():
                 positions.append(state.pos[known][-1] - origin)
                 surfels.insert(transform_rays(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
-        # What lies on the border of two voxels, such as a floor, is too sparse for planes there, but not in another size.
+        # A floor on the border of two voxels of one size is too sparse for planes there, and has those of another size.
         planes = np.concatenate([level.planes() for level in surfels.levels[:2]])
         self.tables, self._size = surfels.tables, sizes[0]
         self.positions = np.array(positions).reshape(-1, 3)
