@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Points, Sweep
@@ -39,6 +40,8 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
+#: One point in so many shows what a sweep would seem to know elsewhere. Schedule.
+_STRIDE = 4
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
@@ -106,12 +109,12 @@ def information_of(
     tilted = weights._replace(depth=np.zeros(0), beam=_BEAM, spacing=spacing)
     left = matched_equations(*points, poses[1], matches, tilted)[0]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    planes = tilted._replace(extent=_WIDE)
+    planes = weights._replace(depth=np.zeros(0), extent=_WIDE)
     share = len(sweep.points) / max(len(points.points), 1)
     velocity = trajectory.at(np.array([sweep.end])).vel[0]
-    large = share * _if_bodies_move(sweep, poses, velocity, others.large, planes)
-    values, vectors = eigh(large[1, :3, :3])
-    unknown = vectors.T[values < options.max_error**-2]
+    large = share * _if_bodies_move(points, poses, velocity, others.large, planes)
+    values, vectors = eigh(large[:, :3, :3])
+    unknown = np.swapaxes(vectors, 1, 2)[values < options.max_error**-2]
     return SweepInformation(
         motion=_unmodelled_motion(matrix, right, poses[1]),
         information=np.stack([matrix.sum(0), left.sum(0)]),
@@ -158,8 +161,55 @@ def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelM
     return statistics.normalised / statistics.inliers if statistics.inliers else np.nan
 
 
+class PrincipalAxes(NamedTuple):
+    """What a sweep seems to know along the principal axes of its pose, and would seem to know elsewhere.
+
+    Planes have wrong directions, because of noise, beams that are off, and rough ground. So they seem to show where the
+    sweep is although the surroundings leave it open: along a corridor, over a field. They would seem to show as much if
+    the sweep were elsewhere. Where something shows the place, points leave their planes if the sweep is moved.
+    """
+
+    directions: np.ndarray  #: f8 (6, 6), in each row a displacement in the world and a rotation in the lidar frame, m.
+    scale: np.ndarray  #: f8 (6,), see `per_distance`.
+    values: np.ndarray  #: f8 (6,), information along each, rising, 1/m2.
+    elsewhere: np.ndarray  #: f8 (6,), the same a metre away along it, the larger one of both ways, 1/m2.
+
+    @classmethod
+    def of(
+        cls,
+        points: Points,
+        poses: tuple[np.ndarray, np.ndarray],
+        information: np.ndarray,
+        surfels: SurfelMap,
+        weights: PointWeights,
+    ) -> PrincipalAxes:
+        """Of a sweep on a map.
+
+        Args:
+            information: f8 (6, 6), of a displacement in the world and a rotation in the lidar frame.
+        """
+        scale = per_distance(information)
+        values, vectors = eigh(information * scale[:, None] * scale)
+        directions = np.ascontiguousarray((scale[:, None] * vectors).T)
+        # The points as if all were measured at the last instant.
+        pos, rot = poses[0][-1], poses[1][-1]
+        still = matmul(transform_points(*points, *poses) - pos, rot).astype("f4"), np.zeros(len(points.points), "i4")
+        moves, some = LARGE * np.concatenate([directions, -directions]), weights._replace(stride=_STRIDE)
+        at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
+        found = [
+            pose_equations(*still, *moved, surfels.tables, some)[0][0] for moved in zip(at_pos, at_rot, strict=True)
+        ]
+        there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
+        return cls(directions, scale, values, there.max(axis=0))
+
+    def known(self, besides: np.ndarray | float = 0.0) -> np.ndarray:
+        """The information without that which would be there elsewhere, and besides along each axis, f8 (6, 6)."""
+        back = self.directions.T / self.scale[:, None] ** 2
+        return np.asarray(matmul(back * (self.values - self.elsewhere - besides), back.T))
+
+
 def _if_bodies_move(
-    sweep: Sweep,
+    points: Points,
     poses: tuple[np.ndarray, np.ndarray],
     velocity: np.ndarray,
     surfels: SurfelMap,
@@ -167,41 +217,35 @@ def _if_bodies_move(
 ) -> np.ndarray:
     """The information of planes, f8 (2, 6, 6), if bodies among them move by themselves.
 
-    The first matrix is without that of any single place about each direction. A body that moves along with the rig may
-    be there, up to a metre wide at the default sizes of voxels. The second one is without all that lies on one side of
-    the rig's way, beyond the half metre that whoever holds it takes: it may be a train that passes.
+    Both are without what the planes would seem to show elsewhere. The first matrix is without that of any single place
+    about each direction. A body that moves along with the rig may be there, up to a metre wide at the default sizes of
+    voxels. The second one is without all that lies on one side of the rig's way, beyond the half metre that whoever
+    holds it takes: it may be a train that passes.
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s.
     """
-    points, tables = sweep.evaluated, surfels.tables
+    tables = surfels.tables
     matches = match_points(*points, *poses, tables, weights)
     information = matched_equations(*points, poses[1], matches, weights)[0].sum(0)
-    scale = per_distance(information)
-    _, vectors = eigh(information * scale[:, None] * scale)
-    asked = np.ascontiguousarray((scale[:, None] * vectors).T)
-    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, asked)
-    back = vectors / scale[:, None]
-    others = information - _of_one_side(sweep, poses, velocity, matches, weights)
-    return np.stack([information - matmul(back * single_body, back.T), others])
+    axes = PrincipalAxes.of(points, poses, information, surfels, weights)
+    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, axes.directions)
+    left = _to_the_left(velocity, poses, matches)
+    way, known = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9), []
+    for others in left <= LARGE / 2, left >= -LARGE / 2:
+        some = matches._replace(number=matches.number[others], values=matches.values[others])
+        information = matched_equations(*points, poses[1], some, weights)[0].sum(0)
+        known.append((float(matmul(way, information[:3, :3], way)), information, matches.number[~others, 0]))
+    _, information, beside = min(known, key=lambda each: each[0])
+    rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
+    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights).known()
+    return np.stack([axes.known(single_body), other_side])
 
 
-def _of_one_side(
-    sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], velocity: np.ndarray, matches: Matches, weights: PointWeights
-) -> np.ndarray:
-    """The information of the side of a rig's way that knows more about the way, f8 (6, 6).
-
-    Args:
-        velocity: f8 (3,), of the rig in the world, m/s; matches: of the points.
-    """
-    way = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9)
+def _to_the_left(velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], matches: Matches) -> np.ndarray:
+    """How far the planes of matches are to the left of a rig's way, f8 (I,), m."""
     x, y = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
-    left = (way[0] * y - way[1] * x) / max(np.hypot(*way[:2]), 1e-9)
-    found = []
-    for beside in left > LARGE / 2, left < -LARGE / 2:
-        some = matches._replace(number=matches.number[beside], values=matches.values[beside])
-        found.append(matched_equations(*sweep.evaluated, poses[1], some, weights)[0].sum(0))
-    return max(found, key=lambda each: float(matmul(way, each[:3, :3], way)))
+    return np.asarray((velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9))
 
 
 def _landmarks(
