@@ -216,14 +216,14 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
 ) -> None:
     """In a wide bare corridor: trunks all around; as many people; what is as tall as a lorry, in one place; nothing."""
     rng, surfels = np.random.default_rng(11), SurfelMap((0.25, 0.5, 1.0))
-    feet = rng.uniform(-around, around, (60, 2)) + np.array([0.0 if around != 2 else 5.0, 0.0])
+    feet = rng.uniform(-around, around, (40, 2)) + np.array([0.0 if around != 2 else 5.0, 0.0])
     count = 6000 if around else 0
 
     def scene() -> np.ndarray:
         ground = np.stack([*rng.uniform(-12, 12, (2, 9000)), np.full(9000, -1.27)], -1)
         walls = np.stack([rng.uniform(-12, 12, 9000), rng.choice([-12.2, 12.2], 9000), rng.uniform(-1, 8, 9000)], -1)
         turns = rng.uniform(-np.pi, np.pi, count)
-        sides = np.repeat(feet, 100, axis=0)[:count] + 0.2 * np.stack([np.cos(turns), np.sin(turns)], -1)
+        sides = np.repeat(feet, 150, axis=0)[:count] + 0.2 * np.stack([np.cos(turns), np.sin(turns)], -1)
         trunks = np.c_[sides, rng.uniform(-1.25, tallest - 1.27, count)]
         points = np.concatenate([ground, walls, trunks])
         return (points + 0.5 * NOISE * rng.standard_normal(points.shape)).astype("f4")

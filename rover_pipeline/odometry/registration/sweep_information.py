@@ -40,8 +40,6 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
-#: One point in so many shows what a sweep would seem to know elsewhere. Schedule.
-_STRIDE = 4
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
@@ -194,10 +192,11 @@ class PrincipalAxes(NamedTuple):
         # The points as if all were measured at the last instant.
         pos, rot = poses[0][-1], poses[1][-1]
         still = matmul(transform_points(*points, *poses) - pos, rot).astype("f4"), np.zeros(len(points.points), "i4")
-        moves, some = LARGE * np.concatenate([directions, -directions]), weights._replace(stride=_STRIDE)
+        moves, every_fourth = LARGE * np.concatenate([directions, -directions]), weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
         found = [
-            pose_equations(*still, *moved, surfels.tables, some)[0][0] for moved in zip(at_pos, at_rot, strict=True)
+            pose_equations(*still, *moved, surfels.tables, every_fourth)[0][0]
+            for moved in zip(at_pos, at_rot, strict=True)
         ]
         there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
         return cls(directions, scale, values, there.max(axis=0))
