@@ -52,6 +52,10 @@ class Matches(NamedTuple):
     parts: np.ndarray
     fit: np.ndarray  #: f8 (5,), number of the points that were looked up, and `Statistics.pairs`.
 
+    def where(self, some: np.ndarray) -> Matches:
+        """Some of them, bool (I,)."""
+        return self._replace(number=self.number[some], values=self.values[some])
+
 
 @compiled
 def _row_of(key: int, slots: np.ndarray) -> int:

@@ -5,7 +5,8 @@ Poses are valid or not by these matrices. No trajectory is compared by them, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -180,11 +181,13 @@ class PrincipalAxes(NamedTuple):
         information: np.ndarray,
         surfels: SurfelMap,
         weights: PointWeights,
+        counts: Callable[[Matches], np.ndarray] = lambda matches: np.ones(len(matches.number), bool),
     ) -> PrincipalAxes:
         """Of a sweep on a map.
 
         Args:
             information: f8 (6, 6), of a displacement in the world and a rotation in the lidar frame.
+            counts: which matches count, bool (I,); all of them unless given.
         """
         scale = per_distance(information)
         values, vectors = eigh(information * scale[:, None] * scale)
@@ -194,12 +197,13 @@ class PrincipalAxes(NamedTuple):
         still = matmul(transform_points(*points, *poses) - pos, rot).astype("f4"), np.zeros(len(points.points), "i4")
         moves, every_fourth = LARGE * np.concatenate([directions, -directions]), weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
-        found = [
-            pose_equations(*still, *moved, surfels.tables, every_fourth)[0][0]
-            for moved in zip(at_pos, at_rot, strict=True)
-        ]
+        found = []
+        for moved in zip(at_pos, at_rot, strict=True):
+            matches = match_points(*still, *moved, surfels.tables, every_fourth)
+            found.append(matched_equations(*still, moved[1], matches.where(counts(matches)), every_fourth)[0][0])
         there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
-        return cls(directions, scale, values, there.max(axis=0))
+        # What is met elsewhere may be more. It speaks against the place by no more than the sweep speaks for it.
+        return cls(directions, scale, values, np.minimum(there.max(axis=0), 2 * values))
 
     def known(self, besides: np.ndarray | float = 0.0) -> np.ndarray:
         """The information without that which would be there elsewhere, and besides along each axis, f8 (6, 6)."""
@@ -229,22 +233,30 @@ def _if_bodies_move(
     information = matched_equations(*points, poses[1], matches, weights)[0].sum(0)
     axes = PrincipalAxes.of(points, poses, information, surfels, weights)
     single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, axes.directions)
-    left = _to_the_left(velocity, poses, matches)
     way, known = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9), []
-    for others in left <= LARGE / 2, left >= -LARGE / 2:
-        some = matches._replace(number=matches.number[others], values=matches.values[others])
-        information = matched_equations(*points, poses[1], some, weights)[0].sum(0)
-        known.append((float(matmul(way, information[:3, :3], way)), information, matches.number[~others, 0]))
-    _, information, beside = min(known, key=lambda each: each[0])
+    for side in 1, -1:
+        counts = partial(_without_side, velocity, poses, side)
+        others = counts(matches)
+        information = matched_equations(*points, poses[1], matches.where(others), weights)[0].sum(0)
+        known.append((float(matmul(way, information[:3, :3], way)), information, others, counts))
+    _, information, others, counts = min(known, key=lambda each: each[0])
+    beside = matches.number[~others, 0]
     rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
-    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights).known()
+    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts).known()
     return np.stack([axes.known(single_body), other_side])
 
 
-def _to_the_left(velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], matches: Matches) -> np.ndarray:
-    """How far the planes of matches are to the left of a rig's way, f8 (I,), m."""
+def _without_side(
+    velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], side: int, matches: Matches
+) -> np.ndarray:
+    """Which matches have planes that are not to one side of a rig's way, bool (I,).
+
+    Args:
+        velocity: f8 (3,), of the rig in the world, m/s; side: 1: to the left, -1: to the right.
+    """
     x, y = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
-    return np.asarray((velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9))
+    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
+    return np.asarray(side * left <= LARGE / 2)
 
 
 def _landmarks(
