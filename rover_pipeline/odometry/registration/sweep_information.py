@@ -171,7 +171,7 @@ class PrincipalAxes(NamedTuple):
     directions: np.ndarray  #: f8 (6, 6), in each row a displacement in the world and a rotation in the lidar frame, m.
     scale: np.ndarray  #: f8 (6,), see `per_distance`.
     values: np.ndarray  #: f8 (6,), information along each, rising, 1/m2.
-    elsewhere: np.ndarray  #: f8 (6,), the same a metre away along it, the larger one of both ways, 1/m2.
+    elsewhere: np.ndarray  #: f8 (2, 6), the same a metre away along it, both ways, 1/m2.
 
     @classmethod
     def of(
@@ -203,12 +203,12 @@ class PrincipalAxes(NamedTuple):
             found.append(matched_equations(*still, moved[1], matches.where(counts(matches)), every_fourth)[0][0])
         there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
         # What is met elsewhere may be more. It speaks against the place by no more than the sweep speaks for it.
-        return cls(directions, scale, values, np.minimum(there.max(axis=0), 2 * values))
+        return cls(directions, scale, values, np.minimum(there, 2 * values))
 
-    def known(self, besides: np.ndarray | float = 0.0) -> np.ndarray:
-        """The information without that which would be there elsewhere, and besides along each axis, f8 (6, 6)."""
+    def without(self, information: np.ndarray) -> np.ndarray:
+        """What is known without some information along each axis, f8 (6,), 1/m2; as a matrix, f8 (6, 6)."""
         back = self.directions.T / self.scale[:, None] ** 2
-        return np.asarray(matmul(back * (self.values - self.elsewhere - besides), back.T))
+        return np.asarray(matmul(back * (self.values - information), back.T))
 
 
 def _if_bodies_move(
@@ -242,8 +242,11 @@ def _if_bodies_move(
     _, information, others, counts = min(known, key=lambda each: each[0])
     beside = matches.number[~others, 0]
     rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
-    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts).known()
-    return np.stack([axes.known(single_body), other_side])
+    # Nothing else of this side is left out, so that the larger one of both ways is.
+    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
+    return np.stack(
+        [axes.without(axes.elsewhere.mean(0) + single_body), other_side.without(other_side.elsewhere.max(0))]
+    )
 
 
 def _without_side(
