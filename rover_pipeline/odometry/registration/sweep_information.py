@@ -242,11 +242,10 @@ def _if_bodies_move(
     _, information, others, counts = min(known, key=lambda each: each[0])
     beside = matches.number[~others, 0]
     rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
-    # Nothing else of this side is left out, so that the larger one of both ways is.
+    # A long way makes a small rest seem to be enough. So a side has to show more of its place than it shows elsewhere.
     other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
-    return np.stack(
-        [axes.without(axes.elsewhere.mean(0) + single_body), other_side.without(other_side.elsewhere.max(0))]
-    )
+    left = axes.without(axes.elsewhere.mean(axis=0) + single_body)
+    return np.stack([left, other_side.without(2 * other_side.elsewhere.max(axis=0))])
 
 
 def _without_side(
