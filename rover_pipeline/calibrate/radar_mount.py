@@ -214,6 +214,8 @@ def _expected(radar: Echoes) -> Echoes:
     Error in Nonlinear Models, 2006), and shorter than one: the square of its part ahead is what the mean squares of the
     other two leave, less a variance of its own.
     """
+    if not len(radar.direction):
+        return radar
     sines = radar.direction[:, 1:]
     share = np.minimum(radar.error**2 / np.maximum(sines.var(axis=0), 1e-9), 1.0)
     sines = sines - share * (sines - sines.mean(axis=0))
