@@ -87,9 +87,10 @@ def test_both_sides_of_a_drive_tell_the_same_way_once_points_are_dated(captures:
         "left": lambda points: points[points[:, 1] > 0],
         "right": lambda points: points[points[:, 1] < 0],
     }
-    # What is on one side alone may be a train.
+    # What is on one side alone may be a train. The left half sees enough of what is ahead, and the right one does not.
     ways = [
-        length(drive(captures, tmp_path / name, side, turning="clockwise"), valid=False) for name, side in sides.items()
+        length(drive(captures, tmp_path / name, side, turning="clockwise"), valid=name == "left")
+        for name, side in sides.items()
     ]
     assert abs(ways[0] - ways[1]) < 0.06
 
