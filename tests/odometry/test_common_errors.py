@@ -264,7 +264,7 @@ def test_what_is_on_one_side_alone_does_not_show_a_motion_if_it_may_move(sides: 
     found = information_of(sweep, trajectory, surfels, OdometryOptions())
     structure, both_sides = information_along(np.tile(rot[0, :, 0], (2, 1)), found.large)
     assert structure > 1e6
-    assert both_sides > 1e6 if len(sides) == 2 else both_sides < 10
+    assert both_sides > 1e6 if len(sides) == 2 else both_sides < 1e-3  # a train at 10 m/s needs 0.1
 
 
 def pulled(seed: int, ahead: float, tilted: float) -> float:

@@ -202,7 +202,8 @@ class PrincipalAxes(NamedTuple):
             matches = match_points(*still, *moved, surfels.tables, every_fourth)
             found.append(matched_equations(*still, moved[1], matches.where(counts(matches)), every_fourth)[0][0])
         there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
-        # What is met elsewhere may be more. It speaks against the place by no more than the sweep speaks for it.
+        # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
+        # outweigh all others of a second.
         return cls(directions, scale, values, np.minimum(there, 2 * values))
 
     def without(self, information: np.ndarray) -> np.ndarray:
@@ -242,7 +243,8 @@ def _if_bodies_move(
     _, information, others, counts = min(known, key=lambda each: each[0])
     beside = matches.number[~others, 0]
     rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
-    # A long way makes a small rest seem to be enough. So a side has to show more of its place than it shows elsewhere.
+    # A fast rig needs so little information that random differences would give it. So twice as much is left out: a side
+    # has to know more of its place than it would seem to know elsewhere.
     other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
     left = axes.without(axes.elsewhere.mean(axis=0) + single_body)
     return np.stack([left, other_side.without(2 * other_side.elsewhere.max(axis=0))])
