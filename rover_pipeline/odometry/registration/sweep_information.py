@@ -271,20 +271,21 @@ def _landmarks(
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> tuple[float, float]:
-    """How significantly trees, racks and the like show where a rig is along some directions.
+    """How significantly trees, racks and the like show where a rig is.
 
     If the sweep is displaced by half a metre, points on a tree leave the planes that they lie on. Points on a bare wall
-    do not, whatever noise has drawn on it. Only points that are higher than a person count, because people may walk
-    along with the rig. Each place a metre wide counts by at most one point, because it may be a body of its own. If
-    places have nothing in common, each of them loses or wins a point with the same probability (sign test).
+    do not, whatever noise has drawn on it. Each place a metre wide counts by at most one point, because it may be a
+    body of its own. If places have nothing in common, each of them loses or wins a point with the same probability
+    (sign test).
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
 
     Returns:
-        Chi-square values with one degree of freedom: without the place of any one vehicle, because one may drive along;
-        and without either side of the rig's way, because a train may pass there. Each is that of the direction which is
-        shown the least; NaN if there is no direction.
+        Chi-square values with one degree of freedom; NaN if there is no direction. Without the place of any one vehicle,
+        because one may drive along, that of the direction which is shown the least. Only points count here that are
+        higher than a person, because people may walk along with the rig. And without either side of the rig's way,
+        because a train may pass there, that of this way. People beside a train do not keep pace with it.
     """
     if not len(directions):
         return np.nan, np.nan
@@ -294,23 +295,28 @@ def _landmarks(
     np.minimum.at(lowest, column, world[:, 2])
     high = world[:, 2] > lowest[column] + _PERSON
 
-    def on_planes(move: np.ndarray) -> np.ndarray:
+    def on_planes(move: np.ndarray, counted: np.ndarray) -> np.ndarray:
         number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
-        return np.bincount(column[number], high[number], len(cells))
+        return np.bincount(column[number], counted[number], len(cells))
 
-    x, y = (world[example, :2] - poses[0][-1, :2]).T
-    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
-    sides = [left > LARGE / 2, left < -LARGE / 2]
+    def lost(along: np.ndarray, counted: np.ndarray) -> np.ndarray:
+        here, *moved = (on_planes(step * LARGE / 2 * along, counted) for step in (0, 1, -1))
+        return np.asarray((here - sum(moved) / 2).clip(-1, 1))
+
     # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
     shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
     grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
-    here, found = on_planes(np.zeros(3)), []
-    for move in LARGE / 2 * directions:
-        lost = (here - (on_planes(move) + on_planes(-move)) / 2).clip(-1, 1)
-        places = [grid == np.argmax(np.bincount(grid, lost)) for grid in grids]
-        found.append([min(_agreement(lost[~some]) for some in each) for each in (places, sides)])
-    vehicle, side = np.min(found, axis=0).tolist()
-    return vehicle, side
+    found = []
+    for direction in directions:
+        of_places = lost(direction, high)
+        vehicles = (grid == np.argmax(np.bincount(grid, of_places)) for grid in grids)
+        found.append(min(_agreement(of_places[~some]) for some in vehicles))
+    speed = max(float(np.sqrt((velocity**2).sum())), 1e-9)
+    x, y = (world[example, :2] - poses[0][-1, :2]).T
+    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
+    of_places = lost(velocity / speed, np.ones(len(world)))
+    sides = left > LARGE / 2, left < -LARGE / 2
+    return min(found), min(_agreement(of_places[~some]) for some in sides)
 
 
 def _squares(places: np.ndarray) -> np.ndarray:
