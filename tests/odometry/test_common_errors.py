@@ -267,6 +267,35 @@ def test_what_is_on_one_side_alone_does_not_show_a_motion_if_it_may_move(sides: 
     assert both_sides > 1e6 if len(sides) == 2 else both_sides < 1e-3  # a train at 10 m/s needs 0.1
 
 
+@pytest.mark.parametrize("posts", [0, 60])
+def test_posts_lower_than_people_confirm_a_motion_that_one_side_shows(posts: int) -> None:
+    """Carriages to the left, whose ends are seen, a bare field to the right, on which posts stand or none."""
+    rng, surfels = np.random.default_rng(10), SurfelMap((0.25, 0.5, 1.0))
+    feet = np.stack([rng.uniform(-8, 8, posts), rng.uniform(-7, -1, posts)], -1)
+
+    def field() -> np.ndarray:
+        faces = [(rng.uniform(-9, 9, 9000), rng.uniform(-9, 2, 9000), np.full(9000, -1.27))]
+        faces += [(rng.uniform(-9, 9, 6000), np.full(6000, 2.5), rng.uniform(-1, 2, 6000))]
+        for end in np.arange(-8.3, 9, 2):
+            faces.append((np.full(1500, end), rng.uniform(2.5, 6.5, 1500), rng.uniform(-1, 2, 1500)))
+        turns = rng.uniform(-np.pi, np.pi, 100 * posts)
+        sides = np.repeat(feet, 100, axis=0) + 0.15 * np.stack([np.cos(turns), np.sin(turns)], -1)
+        points = np.concatenate(
+            [np.c_[sides, rng.uniform(-1.25, -0.27, len(sides))], *(np.stack(f, -1) for f in faces)]
+        )
+        return (points + 0.5 * NOISE * rng.standard_normal(points.shape)).astype("f4")
+
+    for _ in range(10):
+        surfels.insert(transform_rays(points := field(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := field(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
+    trajectory.pos[:, 0] = 3 * (trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1))
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    ahead = np.array([[1.0, 0.0, 0.0]])
+    assert information_along(ahead, found.large[1:])[0] < 1e-3
+    assert found.landmarks[1] > 2 * AGREE if posts else found.landmarks[1] < AGREE / 2
+
+
 def pulled(seed: int, ahead: float, tilted: float) -> float:
     """How far a sweep of a field moves along it, m, that is registered `ahead` of the sweep that drew the map."""
     rng, surfels = np.random.default_rng(seed), SurfelMap((0.5, 1.0, 2.0))

@@ -275,17 +275,18 @@ def _landmarks(
 
     If the sweep is displaced by half a metre, points on a tree leave the planes that they lie on. Points on a bare wall
     do not, whatever noise has drawn on it. Each place a metre wide counts by at most one point, because it may be a
-    body of its own. If places have nothing in common, each of them loses or wins a point with the same probability
-    (sign test).
+    body of its own, and only if it loses points both ways or wins some both ways: at the edge of what the map knows it
+    loses them one way. If places have nothing in common, each of them loses or wins with the same probability (sign
+    test).
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
 
     Returns:
-        Chi-square values with one degree of freedom; NaN if there is no direction. Without the place of any one vehicle,
-        because one may drive along, that of the direction which is shown the least. Only points count here that are
-        higher than a person, because people may walk along with the rig. And without either side of the rig's way,
-        because a train may pass there, that of this way. People beside a train do not keep pace with it.
+        Chi-square values with one degree of freedom; NaN if there is no direction. Without the place of any one
+        vehicle, because one may drive along, that of the direction which is shown the least. Only points count here
+        that are higher than a person, because people may walk along with the rig. And without either side of the rig's
+        way, because a train may pass there, that of this way. People beside a train do not keep pace with it.
     """
     if not len(directions):
         return np.nan, np.nan
@@ -300,8 +301,9 @@ def _landmarks(
         return np.bincount(column[number], counted[number], len(cells))
 
     def lost(along: np.ndarray, counted: np.ndarray) -> np.ndarray:
-        here, *moved = (on_planes(step * LARGE / 2 * along, counted) for step in (0, 1, -1))
-        return np.asarray((here - sum(moved) / 2).clip(-1, 1))
+        here, ahead, behind = (on_planes(step * LARGE / 2 * along, counted) for step in (0, 1, -1))
+        both = (here - ahead) * (here - behind) > 0
+        return np.where(both, here - (ahead + behind) / 2, 0.0).clip(-1, 1)
 
     # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
     shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
