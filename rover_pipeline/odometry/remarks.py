@@ -84,6 +84,10 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: 
     ]
     if lost := int((~valid & (raw != 0)).sum()):
         rules = ", ".join(f"{rule} {count}" for rule, count in sorted(refused.items(), key=lambda each: -each[1]))
-        why = f"refused: {rules}" if rules else "they are not in one world with the others"
+        why = (
+            f"refused: {rules}; docs/how-to/odometry.md says what each rule is about"
+            if rules
+            else "they are not in one world with the others"
+        )
         warnings.append(f"{lost} of {counted(len(valid), 'sweep is', 'sweeps are')} not to be trusted ({why})")
     return warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -341,7 +342,13 @@ class Traces(Sequence[Trace]):
                 apart = without_shared(chosen[trace.name], [member.index for member in part.members.values()])
                 part = part.only(apart == SPLITS.index(split))
             parts.append(part)
-        return Samples(parts, transform, missing)
+        samples = Samples(parts, transform, missing)
+        if split is not None and parts and not samples:
+            text = (
+                f"no sample is in the split {split!r}: recordings are shorter than its blocks of time, or places; see "
+            )
+            warnings.warn(f"{text}`splits`, for example splits={{'block_s': 5}}", stacklevel=2)
+        return samples
 
     def splits(
         self, options: SplitOptions | Mapping[str, Any] | None = None, *, skip_missing: bool = False

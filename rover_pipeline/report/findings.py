@@ -263,12 +263,13 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             continue
         if share > options.max_invalid_share:
             text = f"has {own:,} of {counted(others, 'sample')} not to be trusted ({percent(share)})"
-            useless = sensor.name == "_odom" and share > TUNING.max_invalid_share
-            if useless and is_short:
+            path = sensor.name == "_odom"
+            useless = path and share > TUNING.max_invalid_share or own == sensor.samples > MIN_ALIGNED
+            if path and useless and is_short:
                 text = f"{text}: {counted(sweeps, 'sweep is', 'sweeps are')} too few for a trajectory"
                 yield _finding("note", sensor.name, text, figure="invalid")
             else:
-                advice = 'The figures below, under "How good is the path?", show why.' if sensor.name == "_odom" else ""
+                advice = 'The figures below, under "How good is the path?", show why.' if path else ""
                 yield _finding("error" if useless else "warning", sensor.name, text, advice, figure="invalid")
     speed = evidence.radar_speed
     if speed and speed.above_share:

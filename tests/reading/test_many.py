@@ -66,6 +66,12 @@ def test_no_sample_of_any_sensor_is_in_two_splits_and_all_splits_have_some(folde
         assert min(apart) >= gap_s
 
 
+def test_a_split_without_a_sample_is_said_to_be_empty_and_what_to_do(folder: Path) -> None:
+    traces = rp.open_many(folder / "walks" / "walk-1")
+    with pytest.warns(UserWarning, match="no sample is in the split 'test'.*splits"):
+        assert not len(traces.synced("bev", split="test"))
+
+
 def test_splits_do_not_depend_on_the_sensors_or_on_the_order(folder: Path) -> None:
     traces = rp.open_many(folder)
     backwards = rp.Traces(list(traces)[::-1])

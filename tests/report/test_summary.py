@@ -93,6 +93,19 @@ def test_a_radar_that_sees_what_the_odometry_does_not_is_named(
     assert [(each.place, each.text, each.severity) for each in found] == ([("_odom", said, "warning")] if said else [])
 
 
+@pytest.mark.parametrize(("valid", "severity"), [(0, ["error"]), (20, ["warning"]), (39, [])])
+def test_a_recording_none_of_whose_velocities_is_valid_is_not_called_usable(
+    valid: int, severity: list[str], tmp_path: Path
+) -> None:
+    trace = small_trace(tmp_path / "trace", 40, sensors=("radar",), invalid={})
+    ok = np.arange(40) < valid
+    sensor(trace, "_radar_odom", times(40), valid=ok.astype("u1"), pos=np.zeros((40, 3)))
+    summary = summarise(trace)
+    found = [each.severity for each in summary.findings if (each.place, each.figure) == ("_radar_odom", "invalid")]
+    assert found == severity
+    assert ("cannot be used" in summary.headline) == (severity == ["error"])
+
+
 def test_sync_residuals_are_percentiles_of_the_matched_samples(summary: Summary) -> None:
     (radar,) = summary.sync
     ts = walked.lidar_times()
