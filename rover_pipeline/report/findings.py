@@ -264,7 +264,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         if share > options.max_invalid_share:
             text = f"has {own:,} of {counted(others, 'sample')} not to be trusted ({percent(share)})"
             path = sensor.name == "_odom"
-            useless = path and share > TUNING.max_invalid_share or own == sensor.samples > MIN_ALIGNED
+            useless = (path and share > TUNING.max_invalid_share) or own == sensor.samples > MIN_ALIGNED
             if path and useless and is_short:
                 text = f"{text}: {counted(sweeps, 'sweep is', 'sweeps are')} too few for a trajectory"
                 yield _finding("note", sensor.name, text, figure="invalid")

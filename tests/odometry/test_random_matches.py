@@ -56,6 +56,20 @@ def test_a_lost_sweep_knows_of_its_place_what_it_would_of_any_other() -> None:
     assert (found >= 1).mean() > 0.75
 
 
+def test_a_second_wall_a_metre_behind_the_first_does_not_make_a_sweep_lost() -> None:
+    rng, others = np.random.default_rng(0), SurfelMap(_VOXELS)
+    wall = np.stack([np.full(4000, 5.1), *rng.uniform(-4, 4, (2, 4000))], 1)
+    seen = np.concatenate([wall, wall + [1.0, 0.0, 0.0]]) + rng.normal(0, 0.01, (8000, 3))
+    others.insert(transform_rays(seen.astype("f4"), np.zeros(len(seen), "i4"), *_POSES))
+    sweep = Points(wall[::4].astype("f4"), np.zeros(1000, "i4"))
+    weights = PointErrors(np.zeros(0), noise=0.02).weights(OdometryOptions(), np.zeros(0))
+    information = np.asarray(pose_equations(*sweep, *_POSES, others.tables, weights)[0].sum(0)[:3, :3])
+    known = information[0, 0] * np.diag([1.0, 2.0, 3.0])
+    ahead = pose_equations(*sweep, _POSES[0] + [1.0, 0.0, 0.0], _POSES[1], others.tables, weights)[0].sum(0)[0, 0]
+    assert ahead > 0.9 * known[0, 0]
+    assert _elsewhere(sweep, _POSES, known, others, weights) < 0.1
+
+
 def test_a_sweep_that_knows_nothing_of_a_direction_is_no_lost_one() -> None:
     points = Points(np.zeros((0, 3), "f4"), np.zeros(0, "i4"))
     weights = PointErrors(np.zeros(0)).weights(OdometryOptions(), np.zeros(0))

@@ -144,18 +144,20 @@ def match_points(
     """The plane of each point: that of the finest voxel that has one within the gate; see `pose_equations`."""
     gate, noise, _, stride, thick, extent, depth, _, _, _, _ = weights
     sizes, all_slots, all_planes = tables
-    levels, rows = np.full(len(points), -1, np.int32), np.empty(len(points), np.int64)
-    values, number = np.empty((len(points), 7)), np.empty((len(points), 3), np.int32)
+    used = (len(points) + stride - 1) // stride
+    levels, rows = np.full(used, -1, np.int32), np.empty(used, np.int64)
+    values, number = np.empty((used, 7)), np.empty((used, 3), np.int32)
     block = 512  # points that stay in the processor's cache
     world, left, found = np.empty((3, block)), np.empty(block, np.int64), np.empty(block, np.int64)
-    for start in range(0, len(points), block * stride):
+    for start in range(0, used, block):
         count = 0
-        for n in range(start, min(start + block * stride, len(points)), stride):
+        for at in range(start, min(start + block, used)):
+            n = at * stride
             c = column[n]
             x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
             for i in range(3):
                 world[i, count] = pos[c, i] + rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
-            left[count] = n
+            left[count] = at
             count += 1
         # One size after the other: to take an array out of a tuple means to count references to it. And first the rows
         # of all points, and then their planes: so the processor can wait for many of them at once.
@@ -167,16 +169,17 @@ def match_points(
                 found[i] = _row_of(found[i], slots)
             before, count = count, 0
             for i in range(before):
-                n, row, wx, wy, wz = left[i], found[i], world[0, i], world[1, i], world[2, i]
-                left[count], world[0, count], world[1, count], world[2, count] = n, wx, wy, wz
+                at, row, wx, wy, wz = left[i], found[i], world[0, i], world[1, i], world[2, i]
+                left[count], world[0, count], world[1, count], world[2, count] = at, wx, wy, wz
                 count += 1
                 if row < 0 or p[row, IS_PLANE] <= 0 or p[row, EXTENT] < extent * size:
                     continue
+                n = at * stride
                 c = column[n]
                 nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
                 x, y, z = wx - p[row, 0], wy - p[row, 1], wz - p[row, 2]
                 distance = x * nx + y * ny + z * nz
-                values[n, 4], values[n, 5], values[n, 6] = x - distance * nx, y - distance * ny, z - distance * nz
+                values[at, 4], values[at, 5], values[at, 6] = x - distance * nx, y - distance * ny, z - distance * nz
                 toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
                 thickness = p[row, THICKNESS]
                 deeper = 0.0
@@ -187,36 +190,36 @@ def match_points(
                     distance -= depth[level] * deeper
                 if abs(distance) < gate or abs(distance) < thick * thickness:
                     variance = noise * noise + thickness * thickness
-                    levels[n], rows[n] = level, row
-                    values[n, 0], values[n, 1], values[n, 2] = distance, variance, deeper
-                    values[n, 3] = (distance if toward > 0 else -distance) / math.sqrt(variance)
+                    levels[at], rows[at] = level, row
+                    values[at, 0], values[at, 1], values[at, 2] = distance, variance, deeper
+                    values[at, 3] = (distance if toward > 0 else -distance) / math.sqrt(variance)
                     count -= 1
     room = 16
-    while room < 2 * len(points):
+    while room < 2 * used:
         room *= 2
     # Sums over planes and over parts are added in the order of these hash tables.
     of_planes, of_parts = np.full((room, 2), EMPTY, np.int64), np.full((room, 2), EMPTY, np.int64)
-    planes, sums = np.empty((len(points), PLANE)), np.zeros((len(points), 4))
-    parts, fit = np.zeros((len(points), 4)), np.zeros(5)
+    planes, sums = np.empty((used, PLANE)), np.zeros((used, 4))
+    parts, fit = np.zeros((used, 4)), np.zeros(5)
+    fit[0] = used
     count, plane_count, part_count = 0, 0, 0
-    for n in range(0, len(points), stride):
-        fit[0] += 1
-        if levels[n] < 0:
+    for at in range(used):
+        if levels[at] < 0:
             continue
-        plane = _number_of(rows[n] * len(sizes) + levels[n], of_planes, plane_count)
+        plane = _number_of(rows[at] * len(sizes) + levels[at], of_planes, plane_count)
         if plane == plane_count:
-            p = all_planes[levels[n]]
+            p = all_planes[levels[at]]
             for k in range(PLANE):
-                planes[plane, k] = p[rows[n], k]
+                planes[plane, k] = p[rows[at], k]
             part = _number_of(_part_of(planes[plane], sizes[len(sizes) - 1]), of_parts, part_count)
             sums[plane, 3] = part
             plane_count, part_count = plane_count + 1, max(part_count, part + 1)
-        number[count, 0], number[count, 1], number[count, 2] = n, levels[n], plane
+        number[count, 0], number[count, 1], number[count, 2] = at * stride, levels[at], plane
         for k in range(7):
-            values[count, k] = values[n, k]
+            values[count, k] = values[at, k]
         sums[plane, 0] += 1.0
-        sums[plane, 1] += values[n, 3]
-        sums[plane, 2] += values[n, 3] * values[n, 3]
+        sums[plane, 1] += values[at, 3]
+        sums[plane, 2] += values[at, 3] * values[at, 3]
         count += 1
     _add_pairs(of_planes, sums, of_parts, parts, fit)
     return Matches(number[:count], values[:count], planes[:plane_count], sums[:plane_count], parts[:part_count], fit)

@@ -146,7 +146,9 @@ def _elsewhere(
         pose_equations(*points, poses[0] + move, poses[1], surfels.tables, every_other)[0].sum(0)[:3, :3]
         for move in (LARGE * along, -LARGE * along)
     ]
-    return max(float(matmul(along, each, along)) for each in seeming) / values[0] if values[0] > 0 else 0.0
+    # One way it may meet other structure, and seem to know far more. So the geometric mean of both ways is taken.
+    ahead, behind = (float(matmul(along, each, along)) for each in seeming)
+    return float(np.sqrt(ahead * behind)) / values[0] if values[0] > 0 else 0.0
 
 
 def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, weights: PointWeights) -> float:
@@ -181,13 +183,13 @@ class PrincipalAxes(NamedTuple):
         information: np.ndarray,
         surfels: SurfelMap,
         weights: PointWeights,
-        counts: Callable[[Matches], np.ndarray] = lambda matches: np.ones(len(matches.number), bool),
+        counts: Callable[[Matches], np.ndarray] | None = None,
     ) -> PrincipalAxes:
         """Of a sweep on a map.
 
         Args:
             information: f8 (6, 6), of a displacement in the world and a rotation in the lidar frame.
-            counts: which matches count, bool (I,); all of them unless given.
+            counts: which matches count, bool (I,); None = all of them.
         """
         scale = per_distance(information)
         values, vectors = eigh(information * scale[:, None] * scale)
@@ -200,7 +202,8 @@ class PrincipalAxes(NamedTuple):
         found = []
         for moved in zip(at_pos, at_rot, strict=True):
             matches = match_points(*still, *moved, surfels.tables, every_fourth)
-            found.append(matched_equations(*still, moved[1], matches.where(counts(matches)), every_fourth)[0][0])
+            matches = matches.where(counts(matches)) if counts else matches
+            found.append(matched_equations(*still, moved[1], matches, every_fourth)[0][0])
         there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
         # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
         # outweigh all others of a second.
