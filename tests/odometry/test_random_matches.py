@@ -59,7 +59,7 @@ def test_a_lost_sweep_knows_of_its_place_what_it_would_of_any_other() -> None:
 def test_a_second_wall_a_metre_behind_the_first_does_not_make_a_sweep_lost() -> None:
     rng, others = np.random.default_rng(0), SurfelMap(_VOXELS)
     wall = np.stack([np.full(4000, 5.1), *rng.uniform(-4, 4, (2, 4000))], 1)
-    seen = np.concatenate([wall, wall + [1.0, 0.0, 0.0]]) + rng.normal(0, 0.01, (8000, 3))
+    seen = np.concatenate([wall, wall + np.array([1.0, 0.0, 0.0])]) + rng.normal(0, 0.01, (8000, 3))
     others.insert(transform_rays(seen.astype("f4"), np.zeros(len(seen), "i4"), *_POSES))
     sweep = Points(wall[::4].astype("f4"), np.zeros(1000, "i4"))
     weights = PointErrors(np.zeros(0), noise=0.02).weights(OdometryOptions(), np.zeros(0))
