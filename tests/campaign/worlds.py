@@ -42,6 +42,8 @@ WORLDS: dict[str, tuple[str, ...]] = {
     "hall": _with("hall"),
     "hall_people": _with("hall", "--beams", "32", "--people", "40", "--no-imu"),
     "hall_slow": _with("hall", "--beams", "32", "--sweep", "0.2", "--turn", "3", "--no-imu"),
+    "park_slow": _with("park", "--beams", "16", "--sweep", "0.2", "--turn", "3", "--no-imu"),
+    "hall_fast": _with("hall", "--beams", "32", "--sweep", "0.05", "--turn", "3", "--no-imu"),
     "hall_loop": _with("hall", "--path", "loop", "--frames", "160"),
     "hall_mirror": _with("hall", "--fault", "mirror=7"),
     **{f"corridor_{beams}": _with("corridor", "--beams", str(beams), *_ALONG) for beams in (128, 64, 32, 16)},

@@ -31,9 +31,10 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Number of sweeps that a segment's map begins with. Tuned: by hand.
 _FIRST_SWEEPS = 20
-#: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
-#: Tuned: by hand.
-_MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
+#: Smallest fraction of inliers of a sweep that fits the map, and largest acceleration of the rig, and of what is around
+#: it if it turns to and fro, m/s2. The guess of a sweep keeps the velocity before, so that after 0.1 s it is off by
+#: half a metre at most, and after 0.2 s by two. Tuned: walks, and simulated rigs that turn by 100 degrees a second.
+_MIN_INLIERS, _ACCELERATION = 0.3, 100.0
 #: One sweep in so many is cross-validated to find the better one of two trajectories. Tuned: by hand.
 _VALIDATED = 3
 #: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
@@ -195,6 +196,7 @@ def _register_in_order(
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
+        reach = _ACCELERATION / 2 * (sweep.end - before.end) ** 2
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
             moved = estimate.part(start, stop).copy()
@@ -207,16 +209,17 @@ def _register_in_order(
                 surfels.tables,
                 options.range_noise,
                 options.jerk,
+                reach,
             )
             correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
-            fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
+            fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > reach)
             if fits:
                 estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
                 break
         else:
             # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
             # cannot attract the sweeps after it.
-            information = np.eye(6 * (stop - start)) * _MAX_CORRECTION**-2
+            information = np.eye(6 * (stop - start)) * reach**-2
             information[: len(prior), : len(prior)] += prior
         low, reached = start, stop
         # A sweep enters the map one sweep later: the next sweep still moves some of its control points.

@@ -26,7 +26,7 @@ from rover_pipeline.odometry.spline import (
 from rover_pipeline.odometry.surfels import SurfelTables
 
 #: Gate and stride of the points (see `PointWeights`) in each iteration of the registration of a sweep. Tuned: by hand.
-_GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))
+_GATES, _STRIDES = np.array((1.6, 1.2, 0.8, 0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 4, 4, 4, 1, 1))
 
 
 class SplineEquations(NamedTuple):
@@ -131,6 +131,7 @@ def register_sweep(
     tables: SurfelTables,
     noise: float,
     jerk: float,
+    reach: float,
 ) -> tuple[np.ndarray, Statistics]:
     """Moves the control points of one sweep, in place, until its points lie on planes of the map (Gauss-Newton).
 
@@ -141,6 +142,7 @@ def register_sweep(
         prior: f8 (6 K, 6 K), information matrix of the first K control points about where they are.
         noise: standard deviation of a range, metres.
         jerk: expected of the motion, m/s3 and rad/s3.
+        reach: how far points may be from their planes before, m. No iteration has a wider gate.
 
     Returns:
         Information matrix of the control points, f8 (6 M, 6 M), and the statistics of the last iteration.
@@ -154,6 +156,8 @@ def register_sweep(
     nothing = np.zeros(0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
+        if gate > reach:
+            continue
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
         weights = PointWeights(
             gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, nothing, (0.0, 0.0), 0.0, 0.0, 1.0
