@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -19,6 +20,7 @@ from rover_pipeline.odometry.registration.batch import build_map, normal_equatio
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
 from rover_pipeline.odometry.registration.cross_validation import (
     BLOCKS,
+    SIGNIFICANT,
     cross_validate,
     is_worse,
     mean_cost,
@@ -31,10 +33,9 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Number of sweeps that a segment's map begins with. Tuned: by hand.
 _FIRST_SWEEPS = 20
-#: Smallest fraction of inliers of a sweep that fits the map, and largest acceleration of the rig, and of what is around
-#: it if it turns to and fro, m/s2. The guess of a sweep keeps the velocity before, so that after 0.1 s it is off by
-#: half a metre at most, and after 0.2 s by two. Tuned: walks, and simulated rigs that turn by 100 degrees a second.
-_MIN_INLIERS, _ACCELERATION = 0.3, 100.0
+#: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
+#: Tuned: by hand.
+_MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 #: One sweep in so many is cross-validated to find the better one of two trajectories. Tuned: by hand.
 _VALIDATED = 3
 #: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
@@ -183,23 +184,28 @@ def _register_in_order(
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
     information matrix, from which control points that no later sweep depends on are marginalised. The map begins with
     the `known` sweeps, for which the guess is right.
+
+    A sweep is searched for as far away as the guesses of those before it were off, two deviations (as the adaptive
+    threshold of I. Vizzo et al., KISS-ICP, RA-L 2023): a rig that turns to and fro, with 5 sweeps a second, moves walls
+    by a metre. A wider search would find the next one of equal pilasters.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
     for sweep in (*known, sweeps[0]):
         surfels.insert(world_rays(sweep, estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
     information = 1e8 * np.eye(6 * (reached - low))  # holds the first sweep in its place
-    all_fit = [True]
+    all_fit, squares = [True], [0.0]
     for number, sweep in enumerate(sweeps[1:]):
         before = sweeps[number]
         instants = estimate.locate(sweep.times)
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
-        reach = _ACCELERATION / 2 * (sweep.end - before.end) ** 2
+        reach = max(_MAX_CORRECTION, SIGNIFICANT * float(np.sqrt(np.mean(squares))))
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
             moved = estimate.part(start, stop).copy()
+            guessed = moved.at(np.array([sweep.end]))
             information, statistics = register_sweep(
                 sweep,
                 instants.relative_to(start),
@@ -212,14 +218,15 @@ def _register_in_order(
                 reach,
             )
             correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
-            fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > reach)
+            fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
             if fits:
+                squares.append(_square_move(sweep, guessed, moved.at(np.array([sweep.end]))))
                 estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
                 break
         else:
             # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
             # cannot attract the sweeps after it.
-            information = np.eye(6 * (stop - start)) * reach**-2
+            information = np.eye(6 * (stop - start)) * _MAX_CORRECTION**-2
             information[: len(prior), : len(prior)] += prior
         low, reached = start, stop
         # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
@@ -227,6 +234,12 @@ def _register_in_order(
             surfels.insert(world_rays(before, estimate))
         all_fit.append(fits)
     return estimate, all_fit
+
+
+def _square_move(sweep: Sweep, before: State, after: State) -> float:
+    """How far points of a sweep move from one pose to another, mean square, m2."""
+    turn = ((log(linear.matmul(np.swapaxes(before.rot, 1, 2), after.rot))) ** 2).sum()
+    return float(((after.pos - before.pos) ** 2).sum() + turn * (sweep.points**2).sum(axis=1).mean())
 
 
 def _continuations(
