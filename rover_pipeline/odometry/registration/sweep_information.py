@@ -250,7 +250,7 @@ def _if_bodies_move(
     # has to know more of its place than it would seem to know elsewhere.
     other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
     left = axes.without(axes.elsewhere.mean(axis=0) + single_body)
-    return np.stack([left, other_side.without(2 * other_side.elsewhere.max(axis=0))])
+    return np.stack([left, other_side.without(2 * other_side.elsewhere.mean(axis=0))])
 
 
 def _without_side(
