@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -185,9 +184,10 @@ def _register_in_order(
     information matrix, from which control points that no later sweep depends on are marginalised. The map begins with
     the `known` sweeps, for which the guess is right.
 
-    A sweep is searched for as far away as the guesses of those before it were off, two deviations (as the adaptive
-    threshold of I. Vizzo et al., KISS-ICP, RA-L 2023): a rig that turns to and fro, with 5 sweeps a second, moves walls
-    by a metre. A wider search would find the next one of equal pilasters.
+    Where the guesses of the sweeps before it were far off, a sweep is searched for as far away, two deviations (as the
+    adaptive threshold of I. Vizzo et al., KISS-ICP, RA-L 2023): with 5 sweeps a second, a rig that turns to and fro
+    moves walls by a metre. It is searched for nearby, too, and the pose that more points fit is taken, because far away
+    the next one of equal pilasters may be.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
     for sweep in (*known, sweeps[0]):
@@ -201,26 +201,29 @@ def _register_in_order(
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
-        reach = max(_MAX_CORRECTION, SIGNIFICANT * float(np.sqrt(np.mean(squares))))
+        reaches = {_MAX_CORRECTION, max(_MAX_CORRECTION, SIGNIFICANT * float(np.sqrt(np.mean(squares))))}
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
-            moved = estimate.part(start, stop).copy()
-            guessed = moved.at(np.array([sweep.end]))
-            information, statistics = register_sweep(
-                sweep,
-                instants.relative_to(start),
-                instants.weights(),
-                moved,
-                prior,
-                surfels.tables,
-                options.range_noise,
-                options.jerk,
-                reach,
-            )
+            guessed, found = estimate.part(start, stop), []
+            for reach in sorted(reaches):
+                moved = guessed.copy()
+                information, statistics = register_sweep(
+                    sweep,
+                    instants.relative_to(start),
+                    instants.weights(),
+                    moved,
+                    prior,
+                    surfels.tables,
+                    options.range_noise,
+                    options.jerk,
+                    reach,
+                )
+                found.append((moved, information, statistics))
+            moved, information, statistics = max(found, key=lambda each: each[2].inliers)
             correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
             fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
             if fits:
-                squares.append(_square_move(sweep, guessed, moved.at(np.array([sweep.end]))))
+                squares.append(_square_move(sweep, guessed, moved))
                 estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
                 break
         else:
@@ -236,10 +239,11 @@ def _register_in_order(
     return estimate, all_fit
 
 
-def _square_move(sweep: Sweep, before: State, after: State) -> float:
-    """How far points of a sweep move from one pose to another, mean square, m2."""
-    turn = ((log(linear.matmul(np.swapaxes(before.rot, 1, 2), after.rot))) ** 2).sum()
-    return float(((after.pos - before.pos) ** 2).sum() + turn * (sweep.points**2).sum(axis=1).mean())
+def _square_move(sweep: Sweep, before: SplineTrajectory, after: SplineTrajectory) -> float:
+    """How far the points of a sweep move from one trajectory to another at its end, mean square, m2."""
+    there, here = (each.at(np.array([sweep.end])) for each in (before, after))
+    turn = (log(linear.matmul(np.swapaxes(there.rot, 1, 2), here.rot)) ** 2).sum()
+    return float(((here.pos - there.pos) ** 2).sum() + turn * (sweep.points**2).sum(axis=1).mean())
 
 
 def _continuations(
