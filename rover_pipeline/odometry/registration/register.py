@@ -26,7 +26,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     world_rays,
 )
 from rover_pipeline.odometry.registration.first_guess import SmallGicp, with_other_speeds
-from rover_pipeline.odometry.registration.spline_equations import register_sweep
+from rover_pipeline.odometry.registration.spline_equations import register_sweep, widest_gate
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -201,11 +201,11 @@ def _register_in_order(
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
-        reaches = {_MAX_CORRECTION, max(_MAX_CORRECTION, SIGNIFICANT * float(np.sqrt(np.mean(squares))))}
+        far = max(_MAX_CORRECTION, SIGNIFICANT * float(np.sqrt(np.mean(squares))))
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
             guessed, found = estimate.part(start, stop), []
-            for reach in sorted(reaches):
+            for gate in sorted({widest_gate(_MAX_CORRECTION), widest_gate(far)}):
                 moved = guessed.copy()
                 information, statistics = register_sweep(
                     sweep,
@@ -216,7 +216,7 @@ def _register_in_order(
                     surfels.tables,
                     options.range_noise,
                     options.jerk,
-                    reach,
+                    gate,
                 )
                 found.append((moved, information, statistics))
             moved, information, statistics = max(found, key=lambda each: each[2].inliers)

@@ -121,6 +121,11 @@ def add_rates(
     add_poses(matrix, right, instants.first, weights, equations)
 
 
+def widest_gate(reach: float) -> float:
+    """The widest gate, m, with which a sweep is searched for within a distance, m."""
+    return float(_GATES[reach >= _GATES].max())
+
+
 @compiled
 def register_sweep(
     sweep: Sweep,
@@ -131,7 +136,7 @@ def register_sweep(
     tables: SurfelTables,
     noise: float,
     jerk: float,
-    reach: float,
+    widest: float,
 ) -> tuple[np.ndarray, Statistics]:
     """Moves the control points of one sweep, in place, until its points lie on planes of the map (Gauss-Newton).
 
@@ -142,7 +147,7 @@ def register_sweep(
         prior: f8 (6 K, 6 K), information matrix of the first K control points about where they are.
         noise: standard deviation of a range, metres.
         jerk: expected of the motion, m/s3 and rad/s3.
-        reach: how far points may be from their planes before, m. No iteration has a wider gate.
+        widest: of the gates, m; see `widest_gate`.
 
     Returns:
         Information matrix of the control points, f8 (6 M, 6 M), and the statistics of the last iteration.
@@ -156,7 +161,7 @@ def register_sweep(
     nothing = np.zeros(0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
-        if gate > reach:
+        if gate > widest:
             continue
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
         weights = PointWeights(
