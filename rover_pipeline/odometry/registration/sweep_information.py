@@ -147,7 +147,7 @@ def _elsewhere(
         for move in (LARGE * along, -LARGE * along)
     ]
     # One way it may meet other structure, and seem to know far more. So the geometric mean of both ways is taken.
-    ahead, behind = (float(matmul(along, each, along)) for each in seeming)
+    ahead, behind = (max(float(matmul(along, each, along)), 0.0) for each in seeming)
     return float(np.sqrt(ahead * behind)) / values[0] if values[0] > 0 else 0.0
 
 
