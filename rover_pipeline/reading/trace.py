@@ -328,7 +328,7 @@ class Traces(Sequence[Trace]):
         if split is not None and split not in SPLITS:
             raise UnknownNameError(f"split: there is no {split!r}; {did_you_mean(split, SPLITS)}")
         chosen = self.splits(splits, skip_missing=skip_missing) if split is not None else {}
-        parts, missing = [], {}
+        parts, missing, some = [], {}, False
         for trace in self:
             try:
                 part = trace.synced(*names, complete=complete, valid=valid, max_dt=max_dt, reduced=reduced)
@@ -340,14 +340,14 @@ class Traces(Sequence[Trace]):
             if split is not None:
                 # Sensors that are slower than the reference give neighbouring instants the same sample.
                 apart = without_shared(chosen[trace.name], [member.index for member in part.members.values()])
+                some |= len(part) > 0
                 part = part.only(apart == SPLITS.index(split))
             parts.append(part)
         samples = Samples(parts, transform, missing)
-        if split is not None and parts and not samples:
-            text = (
-                f"no sample is in the split {split!r}: recordings are shorter than its blocks of time, or places; see "
-            )
-            warnings.warn(f"{text}`splits`, for example splits={{'block_s': 5}}", stacklevel=2)
+        if some and not samples:
+            blocks = "recordings are shorter than its blocks of time or fewer than its places"
+            text = f"no sample is in the split {split!r}: {blocks}; see `splits`, for example splits={{'block_s': 5}}"
+            warnings.warn(text, stacklevel=2)
         return samples
 
     def splits(

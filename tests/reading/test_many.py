@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,14 @@ def test_a_split_without_a_sample_is_said_to_be_empty_and_what_to_do(folder: Pat
     traces = rp.open_many(folder / "walks" / "walk-1")
     with pytest.warns(UserWarning, match="no sample is in the split 'test'.*splits"):
         assert not len(traces.synced("bev", split="test"))
+
+
+def test_a_split_is_not_blamed_where_no_sample_is_valid(tmp_path: Path) -> None:
+    trace = write_rig(tmp_path / "walk", seconds=3.0)
+    (trace / "_bev" / "valid").write_bytes(bytes((trace / "_bev" / "valid").stat().st_size))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not len(rp.open_many(trace).synced("bev", split="train"))
 
 
 def test_splits_do_not_depend_on_the_sensors_or_on_the_order(folder: Path) -> None:
