@@ -354,6 +354,14 @@ def train_passes_somebody(rng: Rng) -> Hostile:
     )
 
 
+def train_passes_among_people(rng: Rng) -> Hostile:
+    """A slow train passes somebody who holds the rig; on the other side people walk as fast as the train."""
+    speed, count, pillars = float(rng.uniform(0.8, 3)), int(rng.integers(8, 30)), int(rng.integers(0, 5))
+    beside = list(zip(rng.uniform(-25, 10, count).tolist(), rng.uniform(1.0, 4.5, count).tolist(), strict=True))
+    alter = rigs.train(speed, float(rng.uniform(1.2, 2.5)), pillars, held=True, beside=beside)
+    return _hostile("crowd", 4.5, alter=[alter], imu=_coin(rng), drawn=f"{count} people at {speed:.1f} m/s")
+
+
 def among_vans(rng: Rng) -> Hostile:
     """A drive in a street among vans, most of which have the rig's speed."""
     count, speed = int(rng.integers(3, 9)), float(rng.uniform(5, 20))
@@ -492,6 +500,7 @@ KINDS: dict[str, Callable[[Rng], Hostile]] = {
         imu_scale_is_off, gyro_bias_is_large, imu_freezes, imu_has_gaps, no_rig, unkind, everything, bushes, park,
         few_beams, vibration, heel_strikes, half_of_the_view_is_hidden, window_is_dirty, rain, lift, train_passes,
         train_passes_somebody, traffic_sets_off, among_vans, people_pass, turned_fast, goes_dark, beams_reversed,
+        train_passes_among_people,
         mirror_world, lidar_freezes, lidar_stutters, sweeps_are_lost, flat_field, stairs, beams_are_off,
         tunnel_of_pilasters, pilasters_a_sweep, garage_of_pillars, wood,
     )

@@ -298,10 +298,18 @@ def lift(speed: float, begins: float, spin_up: float) -> Alter:
     return alter
 
 
-def train(speed: float, side: float, pillars: int, held: bool = False, ledge: float = np.inf) -> Alter:
+def train(
+    speed: float,
+    side: float,
+    pillars: int,
+    held: bool = False,
+    ledge: float = np.inf,
+    beside: Sequence[tuple[float, float]] = (),
+) -> Alter:
     """A long train passes `side` metres to the left of a rig on a platform, which stands or is held by somebody.
 
-    The platform has a wall to its right, or ends after `ledge` metres over a void.
+    The platform has a wall to its right, or ends after `ledge` metres over a void. People keep pace with the train, so
+    many metres ahead of the rig and to its right.
     """
 
     def alter(rig: Rig) -> Rig:
@@ -317,6 +325,7 @@ def train(speed: float, side: float, pillars: int, held: bool = False, ledge: fl
             left = x - 30.0 - 20.0 * number
             cars += [box((left, y + side + 1.5, 1.9), (19.0, 3.0, 3.6), "metal")]
             cars += [box((left + at, y + side - 0.06, 1.7), (1.4, 0.12, 2.2), "white wood") for at in (-6.0, 6.0)]
+        cars += [cylinder(x + ahead, y - right, 0.0, 1.7, 0.25, "white wood") for ahead, right in beside]
         body = Driven("train", tuple(cars), rig.motion.path, speed, pace=Pace(speed, -10.0, 0.1))
         start = replace(body, parts=tuple(_moved(part, 10.0 * -speed) for part in body.parts))
         return replace(rig, world=World(parts, _LIGHT, (start,)))

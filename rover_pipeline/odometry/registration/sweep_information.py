@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import g as GRAVITY  # noqa: N812
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, matmul, solve
@@ -289,7 +290,9 @@ def _landmarks(
         Chi-square values with one degree of freedom; NaN if there is no direction. Without the place of any one
         vehicle, because one may drive along, that of the direction which is shown the least. Only points count here
         that are higher than a person, because people may walk along with the rig. And without either side of the rig's
-        way, because a train may pass there, that of this way. People beside a train do not keep pace with it.
+        way, because a train may pass there, that of this way. People cannot keep pace with it if it is faster than
+        they can walk, which is the root of gravity times their leg (Froude number 1; R. McN. Alexander, 1989). So all
+        points count then.
     """
     if not len(directions):
         return np.nan, np.nan
@@ -319,7 +322,8 @@ def _landmarks(
     speed = max(float(np.sqrt((velocity**2).sum())), 1e-9)
     x, y = (world[example, :2] - poses[0][-1, :2]).T
     left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
-    of_places = lost(velocity / speed, np.ones(len(world)))
+    walks = speed**2 < GRAVITY * _PERSON / 2
+    of_places = lost(velocity / speed, high if walks else np.ones(len(world)))
     sides = left > LARGE / 2, left < -LARGE / 2
     return min(found), min(_agreement(of_places[~some]) for some in sides)
 
