@@ -19,11 +19,9 @@ from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.cross_validation import BLOCKS, SweepFit, smallest_eigenvalue
-from rover_pipeline.odometry.registration.sweep_information import PARTS, SweepInformation
+from rover_pipeline.odometry.registration.sweep_information import PARTS, WINDOW, SweepInformation
 from rover_pipeline.odometry.segments import MAX_BRIDGED, Seam
 
-#: Time over which sweeps are averaged, s. Tuned: by hand.
-_WINDOW = 1.0
 #: Standard deviations above which a correlation of moves within sweeps is significant: the largest one of six
 #: directions and all distances reaches them at random, to the positive side, at the rate of false alarms. And the
 #: square of one direction from which on places agree more often than at random; see `SweepInformation.landmarks`.
@@ -134,7 +132,7 @@ class Quality(NamedTuple):
         a third of it. Trees confirm it, too, and whatever else is higher than people, if it is not all in one place.
         """
         alone = self._small_bodies_alone(options) & ~(self.landmarks[0] > AGREE)
-        unseen = self.structure * (_speed(state, ts) * _WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
+        unseen = self.structure * (_speed(state, ts) * WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
         # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
@@ -166,7 +164,7 @@ class Quality(NamedTuple):
         that, and small bodies alone show it, it is more likely theirs.
         """
         speed, turns = _speed(state, ts), np.sqrt(_within((state.avel**2).sum(axis=1), ts))
-        moves = speed * _WINDOW > options.max_error
+        moves = speed * WINDOW > options.max_error
         number = np.cumsum(np.diff(moves.astype(int), prepend=0) == 1)
         glides = (speed > _GLIDES) & (turns < _TURNS) & widened(self._small_bodies_alone(options), ts)
         return moves & np.isin(number, number[moves & glides])
@@ -244,15 +242,15 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
 
 def _way(state: State, ts: np.ndarray) -> np.ndarray:
     """Mean way of a second around each frame, f8 (frame, 3), m, in the world."""
-    after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
-    before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
+    after = np.clip(np.searchsorted(ts, ts + WINDOW / 2), 0, len(ts) - 1)
+    before = np.clip(np.searchsorted(ts, ts - WINDOW / 2), 0, len(ts) - 1)
     way = state.pos[after] - state.pos[before]
-    return _WINDOW * way / np.maximum(ts[after] - ts[before], 1e-3)[:, None]
+    return WINDOW * way / np.maximum(ts[after] - ts[before], 1e-3)[:, None]
 
 
 def _speed(state: State, ts: np.ndarray) -> np.ndarray:
     """Mean speed within a second around each frame, f8 (frame,), m/s."""
-    return np.asarray(np.linalg.norm(_way(state, ts), axis=1) / _WINDOW)
+    return np.asarray(np.linalg.norm(_way(state, ts), axis=1) / WINDOW)
 
 
 def information_along(way: np.ndarray, information: np.ndarray) -> np.ndarray:
@@ -366,8 +364,8 @@ def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     At the ends of a recording the time lies within it, so that a mean is never one of a few frames only.
     """
-    begin = np.clip(ts - _WINDOW / 2, ts[0], max(ts[0], ts[-1] - _WINDOW))
-    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + _WINDOW, side="right")
+    begin = np.clip(ts - WINDOW / 2, ts[0], max(ts[0], ts[-1] - WINDOW))
+    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + WINDOW, side="right")
 
 
 def largest_part(starts: Sequence[int] | np.ndarray, counted: np.ndarray) -> np.ndarray:
@@ -408,7 +406,7 @@ def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:
     edges = np.flatnonzero(np.diff(valid[frames].astype(int))) + 1
     period = float(np.median(np.diff(ts[frames]))) if len(frames) > 1 else 0.0
     for run in np.split(frames, edges) if len(edges) else ():
-        alone[run] = valid[run] & (ts[run[-1]] - ts[run[0]] + 1.5 * period < _WINDOW / 2)
+        alone[run] = valid[run] & (ts[run[-1]] - ts[run[0]] + 1.5 * period < WINDOW / 2)
     return alone
 
 

@@ -239,6 +239,34 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
     assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
 
 
+@pytest.mark.parametrize(("tallest", "speed", "shown"), [(1.75, 1.3, False), (1.75, 8.0, True), (6.0, 1.3, True)])
+def test_a_crowd_that_may_keep_pace_is_no_wall(tallest: float, speed: float, shown: bool) -> None:
+    """In a bare corridor walk couples, each of which makes a thick plane. Trunks that make such planes do not walk."""
+    rng, surfels = np.random.default_rng(12), SurfelMap((0.25, 0.5, 1.0, 2.0))
+    couples = np.stack([np.arange(-9, 10, 1.5), rng.uniform(-2, 2, 13)], -1)
+    couples = couples[np.linalg.norm(couples, axis=1) > 1]
+    apart = np.array([0.08, 0.25])
+    feet = np.concatenate([couples + apart, couples - apart])
+
+    def corridor() -> np.ndarray:
+        along, up, across = rng.uniform(-12, 12, (2, 9000)), rng.uniform(-1.2, 4, 9000), rng.uniform(-3, 3, 9000)
+        turns = rng.uniform(-np.pi, np.pi, 200 * len(feet))
+        sides = np.repeat(feet, 200, axis=0) + [0.1, 0.2] * np.stack([np.cos(turns), np.sin(turns)], -1)
+        people = np.c_[sides, rng.uniform(-1.25, tallest - 1.27, len(sides))]
+        walls = np.stack([along[0], rng.choice([-3.2, 3.2], 9000), up], -1)
+        points = np.concatenate([people, walls, np.stack([along[1], across, np.full(9000, -1.27)], -1)])
+        return (points + 0.2 * NOISE * rng.standard_normal(points.shape)).astype("f4")
+
+    for _ in range(10):
+        surfels.insert(transform_rays(points := corridor(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := corridor(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
+    trajectory.pos[:, 0] = speed * (trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1))
+    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    along = information_along(np.array([[1.0, 0.0, 0.0]]), found.large[:1])[0]
+    assert along > OdometryOptions().max_error ** -2 if shown else along < 1.0
+
+
 @pytest.mark.parametrize("turn", [0.0, 1.0])
 @pytest.mark.parametrize("sides", [(1.0,), (-1.0,), (1.0, -1.0)])
 def test_what_is_on_one_side_alone_does_not_show_a_motion_if_it_may_move(sides: tuple[float, ...], turn: float) -> None:

@@ -6,14 +6,15 @@ Poses are valid or not by these matrices. No trajectory is compared by them, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
+from scipy.special import chdtri
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, matmul, solve
+from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -28,7 +29,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
 )
 from rover_pipeline.odometry.registration.transforms import transform_points
 from rover_pipeline.odometry.spline import SplineTrajectory
-from rover_pipeline.odometry.surfels import LARGE, SurfelMap
+from rover_pipeline.odometry.surfels import LARGE, NORMAL, THICKNESS, SurfelMap
 
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m. Without it, people who walk along in a corridor pass as walls.
@@ -42,6 +43,8 @@ _BEAM = np.radians(0.05)
 #: Angle between neighbouring beams where it is not known, rad: the largest one, of 32 beams in 90 degrees, so that not
 #: more beams seem to have drawn a plane than did. Noise: data sheets of rotating lidars.
 SPACING = 0.05
+#: Time over which sweeps are averaged, and in which a rig has one way, s. Tuned: by hand.
+WINDOW = 1.0
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
 
@@ -111,15 +114,21 @@ def information_of(
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = weights._replace(depth=np.zeros(0), extent=_WIDE)
     share = len(sweep.points) / max(len(points.points), 1)
-    velocity = trajectory.at(np.array([sweep.end])).vel[0]
-    large = share * _if_bodies_move(points, poses, velocity, others.large, planes)
+    # Whoever holds a rig at rest moves it to and fro. So on which side of its way a train is follows from a second.
+    around = np.clip(sweep.end + np.array([-0.5, 0.5]) * WINDOW, trajectory.start, trajectory.stop)
+    velocity = np.diff(trajectory.poses(trajectory.locate(around))[0], axis=0)[0] / np.ptp(around)
+    high = _higher_than_people(transform_points(*points, *poses))
+    # The largest speed at which people walk is the root of gravity times their leg (Froude number 1; R. McN. Alexander,
+    # 1989).
+    no_people = high if (velocity**2).sum() < GRAVITY * _PERSON / 2 else np.ones(len(high), bool)
+    large = share * _if_bodies_move(points, poses, velocity, no_people, others.large, planes)
     values, vectors = eigh(large[:, :3, :3])
     unknown = np.swapaxes(vectors, 1, 2)[values < options.max_error**-2]
     return SweepInformation(
         motion=_unmodelled_motion(matrix, right, poses[1]),
         information=np.stack([matrix.sum(0), left.sum(0)]),
         large=large,
-        landmarks=np.array(_landmarks(points, poses, velocity, unknown, others, weights)),
+        landmarks=np.array(_landmarks(points, poses, velocity, unknown, high, no_people, others, weights)),
         slip=np.array(_slip(points, poses, earlier, tilted) if earlier else np.nan),
         elsewhere=np.array(_elsewhere(points, poses, matrix.sum(0)[:3, :3], others, weights)),
     )
@@ -220,6 +229,7 @@ def _if_bodies_move(
     points: Points,
     poses: tuple[np.ndarray, np.ndarray],
     velocity: np.ndarray,
+    no_people: np.ndarray,
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> np.ndarray:
@@ -227,26 +237,45 @@ def _if_bodies_move(
 
     Both are without what the planes would seem to show elsewhere. The first matrix is without that of any single place
     about each direction. A body that moves along with the rig may be there, up to a metre wide at the default sizes of
-    voxels. The second one is without all that lies on one side of the rig's way, beyond the half metre that whoever
-    holds it takes: it may be a train that passes.
+    voxels. And it is without that of planes which people may make up who keep pace with the rig: several people in one
+    voxel make a thick plane, a wall makes a thin one. The second matrix is without all that lies on one side of the
+    rig's way, beyond the half metre that whoever holds it takes: it may be a train that passes. If something upright
+    there shows the motion, as the end of a train does, people may keep pace with it on the other side.
 
     Args:
-        velocity: f8 (3,), of the rig in the world, m/s.
+        velocity: f8 (3,), mean one of the rig in the world, m/s.
+        no_people: bool (N,), points that people cannot be at who keep pace with the rig.
     """
     tables = surfels.tables
+
+    def lasting(matches: Matches) -> np.ndarray:
+        thin = weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate
+        return np.asarray(thin | no_people[matches.number[:, 0]])
+
     matches = match_points(*points, *poses, tables, weights)
-    information = matched_equations(*points, poses[1], matches, weights)[0].sum(0)
-    axes = PrincipalAxes.of(points, poses, information, surfels, weights)
-    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches, weights, axes.directions)
-    way, known = velocity / max(float(np.sqrt((velocity**2).sum())), 1e-9), []
+    lasts = lasting(matches)
+    information = matched_equations(*points, poses[1], matches.where(lasts), weights)[0].sum(0)
+    axes = PrincipalAxes.of(points, poses, information, surfels, weights, lasting)
+    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches.where(lasts), weights, axes.directions)
+
+    def along(some: np.ndarray) -> tuple[float, np.ndarray]:
+        information = matched_equations(*points, poses[1], matches.where(some), weights)[0].sum(0)
+        return float(matmul(velocity, information[:3, :3], velocity)) * WINDOW**2, information
+
+    upright, sides = np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5), []
     for side in 1, -1:
-        counts = partial(_without_side, velocity, poses, side)
-        others = counts(matches)
-        information = matched_equations(*points, poses[1], matches.where(others), weights)[0].sum(0)
-        known.append((float(matmul(way, information[:3, :3], way)), information, others, counts))
-    _, information, others, counts = min(known, key=lambda each: each[0])
-    beside = matches.number[~others, 0]
-    rest = Points(np.delete(points.points, beside, axis=0), np.delete(points.column, beside))
+        beside = ~_without_side(velocity, poses, side, matches)
+        train = along(beside & upright & lasts)[0] > chdtri(1, FALSE_ALARM)
+        sides.append((*along(~beside & (lasts | ~train)), beside, train, side))
+    _, information, beside, train, side = min(sides, key=lambda each: each[0])
+
+    def counts(matches: Matches) -> np.ndarray:
+        others = _without_side(velocity, poses, side, matches)
+        return others & lasting(matches) if train else others
+
+    left_out = matches.number[beside, 0]
+    rest = Points(np.delete(points.points, left_out, axis=0), np.delete(points.column, left_out))
+    no_people = np.delete(no_people, left_out)
     # A fast rig needs so little information that random differences would give it. So twice as much is left out: a side
     # has to know more of its place than it would seem to know elsewhere.
     other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
@@ -267,11 +296,21 @@ def _without_side(
     return np.asarray(side * left <= LARGE / 2)
 
 
+def _higher_than_people(world: np.ndarray) -> np.ndarray:
+    """Which points, f8 (N, 3), are higher than a person above the lowest one of their square, bool (N,)."""
+    _, square = np.unique(_squares(world / LARGE), return_inverse=True)
+    lowest = np.full(len(world), np.inf)
+    np.minimum.at(lowest, square, world[:, 2])
+    return np.asarray(world[:, 2] > lowest[square] + _PERSON)
+
+
 def _landmarks(
     points: Points,
     poses: tuple[np.ndarray, np.ndarray],
     velocity: np.ndarray,
     directions: np.ndarray,
+    high: np.ndarray,
+    no_people: np.ndarray,
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> tuple[float, float]:
@@ -285,22 +324,19 @@ def _landmarks(
 
     Args:
         velocity: f8 (3,), of the rig in the world, m/s; directions: f8 (K, 3), unit vectors in the world.
+        high, no_people: bool (N,), points that are higher than a person, and those that people cannot be at who keep
+            pace with the rig.
 
     Returns:
         Chi-square values with one degree of freedom; NaN if there is no direction. Without the place of any one
         vehicle, because one may drive along, that of the direction which is shown the least. Only points count here
         that are higher than a person, because people may walk along with the rig. And without either side of the rig's
-        way, because a train may pass there, that of this way. People cannot keep pace with it if it is faster than
-        they can walk, which is the root of gravity times their leg (Froude number 1; R. McN. Alexander, 1989). So all
-        points count then.
+        way, because a train may pass there, that of this way.
     """
     if not len(directions):
         return np.nan, np.nan
     world = transform_points(*points, *poses)
     cells, example, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
-    lowest = np.full(len(cells), np.inf)
-    np.minimum.at(lowest, column, world[:, 2])
-    high = world[:, 2] > lowest[column] + _PERSON
 
     def on_planes(move: np.ndarray, counted: np.ndarray) -> np.ndarray:
         number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
@@ -322,8 +358,7 @@ def _landmarks(
     speed = max(float(np.sqrt((velocity**2).sum())), 1e-9)
     x, y = (world[example, :2] - poses[0][-1, :2]).T
     left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
-    walks = speed**2 < GRAVITY * _PERSON / 2
-    of_places = lost(velocity / speed, high if walks else np.ones(len(world)))
+    of_places = lost(velocity / speed, no_people)
     sides = left > LARGE / 2, left < -LARGE / 2
     return min(found), min(_agreement(of_places[~some]) for some in sides)
 
