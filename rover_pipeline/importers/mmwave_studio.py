@@ -49,29 +49,20 @@ class Chirp(NamedTuple):
 
 
 class Studio(NamedTuple):
-    """A capture as mmWave Studio describes it.
+    """A capture as mmWave Studio describes it."""
 
-    Attributes:
-        profiles: by number, with the names and units of `Capture`.
-        chirps: by number.
-        first, last: numbers of the chirps of a loop; loops: of a frame; period: of frames, ms.
-        rx: bits of the receivers; lanes: of the LVDS interface.
-        is_complex: whether samples are complex; swapped: whether Q comes before I.
-        device: name of the board; created: ISO time; None = not given.
-    """
-
-    profiles: Mapping[int, Mapping[str, float]]
-    chirps: Mapping[int, Chirp]
-    first: int
+    profiles: Mapping[int, Mapping[str, float]]  #: by number, with the names and units of `Capture`.
+    chirps: Mapping[int, Chirp]  #: by number.
+    first: int  #: number of the first chirp of a loop.
     last: int
-    loops: int
-    period: float
-    rx: int
-    lanes: int
+    loops: int  #: of a frame.
+    period: float  #: of frames, ms.
+    rx: int  #: bits of the receivers.
+    lanes: int  #: of the LVDS interface.
     is_complex: bool
-    swapped: bool
-    device: str | None = None
-    created: Any = None
+    swapped: bool  #: whether Q comes before I.
+    device: str | None = None  #: name of the board; None = not given.
+    created: Any = None  #: ISO time; None = not given.
 
 
 def of_json(content: Mapping[str, Any], path: str) -> Studio:

@@ -214,21 +214,15 @@ def import_ouster(
 
 @dataclass
 class _Sensor:
-    """A sensor of a capture.
+    """A sensor of a capture."""
 
-    Attributes:
-        number: in the capture; info: ouster-sdk's description of it.
-        lidar, imu: what it is called in the trace.
-        first: time of its first sweep in the capture, s; shift: what its times are moved by; None = not known yet.
-    """
-
-    number: int
-    info: Any
-    lidar: str = "lidar"
+    number: int  #: in the capture.
+    info: Any  #: ouster-sdk's description of it.
+    lidar: str = "lidar"  #: what it is called in the trace, and its IMU.
     imu: str = "imu"
-    count: int = 0
-    first: float = 0.0
-    shift: float | None = None
+    count: int = 0  #: sweeps that were written.
+    first: float = 0.0  #: time of its first sweep in the capture, s.
+    shift: float | None = None  #: what its times are moved by, s; None = not known yet.
 
 
 class _Reader:

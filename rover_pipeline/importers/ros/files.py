@@ -23,20 +23,14 @@ _PARTIAL = "--partial takes the whole messages before it"
 
 
 class Message(NamedTuple):
-    """One message.
-
-    Attributes:
-        topic, type: names as the file has them; encoding: `ros1`, `cdr`, or another that cannot be decoded.
-        time: when it was recorded, ns since the Unix epoch.
-        data: its bytes, or only their beginning where that was asked for; size: the number of all.
-    """
+    """One message. Names of its topic and type are as the file has them."""
 
     topic: str
     type: str
-    encoding: str
-    time: int
-    data: memoryview
-    size: int
+    encoding: str  #: `ros1`, `cdr`, or another that cannot be decoded.
+    time: int  #: when it was recorded, ns since the Unix epoch.
+    data: memoryview  #: its bytes, or only their beginning where that was asked for.
+    size: int  #: the number of all.
 
 
 class BagFile(ABC):
