@@ -70,7 +70,6 @@ class PacketWriter(PointsWriter):
         self._last_azimuth, self._came = -1.0, 0.0
         self._last_us: int | None = None
         self._usual_us = 0.0
-        self._wraps = 0
         self._gaps: set[int] = set()
         self._old_gaps: set[int] = set()
         self._missing_us = 0.0
@@ -108,9 +107,11 @@ class PacketWriter(PointsWriter):
         packets, stamps = np.stack(self._packets), self._stamps
         self._packets, self._stamps = [], []
         self._model = self._model or _model_named(packets, self._otherwise)
-        clock = self._unwrapped(wire.sensor_times(packets))
+        times = wire.sensor_times(packets)
+        before = times[:1] if self._last_us is None else [self._last_us]
+        clock = np.unwrap(np.append(before, times), period=_HOUR_US)
+        steps, clock = np.diff(clock), clock[1:]
         found = wire.decode(packets, self._model)
-        steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
         if not self._usual_us and len(steps) > 2:
             self._usual_us = float(np.median(steps[1:]))
         self._last_us = int(clock[-1])
@@ -161,14 +162,6 @@ class PacketWriter(PointsWriter):
             self._missing_us += step
             self.lost += round(step / self._usual_us) - 1
 
-    def _unwrapped(self, times: np.ndarray) -> np.ndarray:
-        """The sensor's time without its fall to zero at each full hour, us."""
-        previous = times[0] if self._last_us is None else self._last_us - self._wraps * _HOUR_US
-        falls = np.cumsum(np.diff(times, prepend=previous) < -_HOUR_US // 2)
-        clock = times + (self._wraps + falls) * _HOUR_US
-        self._wraps += int(falls[-1])
-        return np.asarray(clock)
-
 
 def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Model:
     product = wire.find_model(packets)
@@ -183,11 +176,11 @@ def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Mode
 
 
 class Datagram(NamedTuple):
-    """Attributes: stamp: s, when it came; source: address of the sender and port; data: u1 (N,)."""
+    """A UDP datagram of a capture."""
 
-    stamp: float
-    source: tuple[bytes, int]
-    data: np.ndarray
+    stamp: float  #: when it came, s.
+    source: tuple[bytes, int]  #: address of the sender, and port.
+    data: np.ndarray  #: u1 (N,).
 
 
 def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
