@@ -116,10 +116,8 @@ class ImuSink(BatchSink):
         "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], IMU frame."),
     }
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._scale = 0.0
-        self._oriented = False
+    _scale = 0.0  # of accelerations; 0 = not known yet
+    _oriented = False
 
     def add(self, ns: int, content: dict[str, Any]) -> None:
         self.push(ns, content["values"])
@@ -317,12 +315,9 @@ class CameraSink(Sink):
     """`sensor_msgs/Image` and `sensor_msgs/CompressedImage`."""
 
     heavy = True
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.size: tuple[int, int] | None = None
-        self._writer: SensorWriter | None = None
-        self._encoded_again = ""
+    size: tuple[int, int] | None = None
+    _writer: SensorWriter | None = None
+    _encoded_again = ""
 
     def prepare(self, content: dict[str, Any]) -> _Picture:
         return _compressed(content) if "format" in content else _raw(content)
