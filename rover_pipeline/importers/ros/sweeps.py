@@ -78,10 +78,10 @@ class CloudSink(SweepSink):
         points = content["points"] if "points" in content else layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
-        kept = slice(None) if len(returned) == len(points) else returned
+        kept = slice(None) if returned.all() else returned
         stamp = content["header"]["stamp"]
         if self._fields is None:
-            if not len(returned):
+            if not returned.any():
                 return None
             self._begin(points[returned], stamp)
         intensity, ring = self._fields or ("", "")
