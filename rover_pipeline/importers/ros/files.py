@@ -34,21 +34,16 @@ class Message(NamedTuple):
 
 
 class BagFile(ABC):
-    """A file of messages, opened for reading.
+    """A file of messages, opened for reading."""
 
-    Attributes:
-        path: the file; size: its bytes; position: the byte that was read last, for the progress.
-        problem: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
-        scratch: a file for chunks that take much longer to decompress than to write and read; None = there is none.
-    """
-
+    #: a file for chunks that take much longer to decompress than to write and read; None = there is none.
     scratch: IO[bytes] | None = None
 
     def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
         self.path, self.partial, self.compressed = path, partial, compressed
-        self.size = regular_size(path)
-        self.position = 0
-        self.problem = ""
+        self.size = regular_size(path)  #: its bytes.
+        self.position = 0  #: the byte that was read last, for the progress.
+        self.problem = ""  #: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
         #: number of a connection or channel -> topic, type and encoding, where a file numbers them.
         self._channels: dict[int, tuple[str, str, str]] = {}
         self._held: dict[int, set[str]] = {}

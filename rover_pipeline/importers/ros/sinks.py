@@ -39,13 +39,8 @@ class Sink(ABC):
         self.count = 0
         self.notes: list[str] = []
 
-    #: Whether `prepare` takes so long that threads should do it.
-    heavy: ClassVar[bool] = False
-
-    @property
-    def ready(self) -> bool:
-        """Whether messages may be prepared at the same time. Before that they are, one by one, in order."""
-        return True
+    #: Whether `prepare` takes so long that threads should do it, and messages may be prepared at the same time.
+    threaded = False
 
     def prepare(self, content: dict[str, Any]) -> Any:
         """What can be done with the decoded fields of a message before the messages before it are added. Raises
@@ -314,7 +309,7 @@ class _Picture(NamedTuple):
 class CameraSink(Sink):
     """`sensor_msgs/Image` and `sensor_msgs/CompressedImage`."""
 
-    heavy = True
+    threaded = True
     size: tuple[int, int] | None = None
     _writer: SensorWriter | None = None
     _encoded_again = ""

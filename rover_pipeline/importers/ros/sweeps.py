@@ -66,13 +66,8 @@ class SweepSink(Sink):
 class CloudSink(SweepSink):
     """`sensor_msgs/PointCloud2`. Its first cloud with a point says what all have: fields, and the unit of times."""
 
-    heavy = True
     _unit: layouts.TimeUnit | None = None
     _fields: tuple[str, str] | None = None
-
-    @property
-    def ready(self) -> bool:
-        return self._fields is not None
 
     def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float] | None:
         points = content["points"] if "points" in content else layouts.columns(content)
@@ -101,11 +96,13 @@ class CloudSink(SweepSink):
             self.notes.append(f"the unit of {' and '.join(layouts.time_fields(names))} is not known: left out")
         self._fields = layouts.find_field(names, layouts.INTENSITY), layouts.find_field(names, layouts.RING)
         self._writer.unit = f"the field {self._fields[0]!r} of the cloud"
+        self.threaded = True
 
 
 class LivoxSink(CloudSink):
     """`CustomMsg` of the drivers of Livox: points with their instants and lines, which need not be found out."""
 
+    threaded = True
     unit = "reflectivity, 0 to 255"
     _fields = "reflectivity", "line"
 
