@@ -135,3 +135,10 @@ def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, A
     `path` is not valid YAML, or too large or deep for a configuration."""
     content = parse_yaml(text or "", path)
     return content if isinstance(content, dict) else {}
+
+
+def read_collection(trace: Path) -> dict[str, Any]:
+    """The sections of the recording in the directory `trace`; empty where it has no `config.yaml`. Raises FormatError
+    as `read_text` and `parse_collection` do."""
+    path = trace / "config.yaml"
+    return parse_collection(read_text(path, MAX_YAML_BYTES), str(path)) if path.exists() else {}
