@@ -78,10 +78,7 @@ def columns(content: dict[str, Any]) -> np.ndarray:
 
 def vectors(points: np.ndarray) -> np.ndarray:
     """x, y and z of each point, f4 (point, 3)."""
-    xyz = np.empty((len(points), 3), "f4")
-    for i, name in enumerate("xyz"):
-        xyz[:, i] = points[name]
-    return xyz
+    return np.stack([points[axis] for axis in "xyz"], axis=1, dtype="f4", casting="unsafe")
 
 
 class TimeUnit(NamedTuple):
