@@ -153,9 +153,8 @@ class _Keys:
 def of_script(text: str, path: str) -> Studio:
     """What a Lua script of mmWave Studio says: the calls of `ar1` with numbers, or with variables set to numbers.
 
-    Raises:
-        ConfigError: a call is missing, has unknown arguments, or stands there twice with other ones, so that the script
-            does not say which of them ran.
+    Raises ConfigError where a call is missing, has unknown arguments, or stands there twice with other ones, so that
+    the script does not say which of them ran.
     """
     calls: dict[str, list[list[Any]]] = {}
     variables: dict[str, Any] = {}

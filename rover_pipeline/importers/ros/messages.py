@@ -84,14 +84,12 @@ def has_header(type: str) -> bool:
 
 
 def decode(type: str, encoding: str, data: memoryview, upto: str = "") -> dict[str, Any]:
-    """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns.
+    """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns. Raises ValueError
+    where the message ends too early or too late, or is no message of this type.
 
     Args:
         type: a key of `DEFINITIONS`; encoding: `ros1` or `cdr`.
         upto: the last field that is wanted; `data` then needs to hold no more than these. Empty: all.
-
-    Raises:
-        ValueError: the message ends too early or too late, or is no message of this type.
     """
     order, padding = "<", 0
     if encoding == "cdr":
