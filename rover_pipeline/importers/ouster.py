@@ -68,15 +68,12 @@ class FrameWriter(Closing):
         folder: of the sensor `lidar`, which must not exist.
         info: ouster-sdk's description of the sensor.
         where: the capture or the topic, for messages.
-
-    Attributes:
-        count: sweeps that were written; notes: what the user should know, one line each, once it is closed.
     """
 
     def __init__(self, folder: Path, info: Any, where: str) -> None:
         self.folder, self.info, self.where = folder, info, where
-        self.count = self._late = 0
-        self.notes: list[str] = []
+        self.count = self._late = 0  #: sweeps that were written, and those that were left out.
+        self.notes: list[str] = []  #: what the user should know, one line each, once it is closed.
         self._latest = -np.inf
         self._specs: dict[str, ChannelSpec] = {}
         self._writer: SensorWriter | None = None

@@ -114,9 +114,6 @@ class PointsWriter(Closing):
         compensated: whether the source says that the motion within sweeps is undone, so that all points are as seen at
             the instant that `ts` refers to.
         compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
-
-    Attributes:
-        count: sweeps that were written; late: those that `put` left out.
     """
 
     def __init__(
@@ -129,7 +126,8 @@ class PointsWriter(Closing):
         compensated: bool = False,
         compress: bool = False,
     ) -> None:
-        self.path, self.unit, self.count, self.late = path, unit, 0, 0
+        self.path, self.unit = path, unit
+        self.count = self.late = 0  #: sweeps that were written, and those that `put` left out.
         self._instant, self._source, self._compress = instant, source, compress
         self._motion = "compensated" if compensated else "unknown"
         self._brightest, self._largest = 0.0, 0

@@ -53,16 +53,12 @@ class PacketWriter(PointsWriter):
     Args:
         given: the lidar that the user names; None = the one that the packets name. main: it is that one whatever they
             name.
-
-    Attributes:
-        model: name of the lidar; empty where no packet was decoded.
-        whole: sweeps that are whole revolutions; lost: number of packets that are missing.
     """
 
     def __init__(self, path: Path, source: str, given: wire.Model | None, *, main: bool) -> None:
         super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
         self._model, self._otherwise = given if main else None, given
-        self.whole = self.lost = 0
+        self.whole = self.lost = 0  #: sweeps that are whole revolutions, and packets that are missing.
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
@@ -76,6 +72,7 @@ class PacketWriter(PointsWriter):
 
     @property
     def model(self) -> str:
+        """Name of the lidar; empty where no packet was decoded."""
         return self._model.name if self._model else ""
 
     def add(self, packet: np.ndarray, stamp: float) -> None:

@@ -26,16 +26,13 @@ def _at_end(cloud: Cloud) -> tuple[Cloud, float]:
 class SweepSink(Sink):
     """What clouds and scans have in common.
 
-    Attributes:
-        unit: of intensities.
-
     Args:
         period: s, median interval between sweeps.
         stamped: whether the times of the trace are those of the headers, which times of points may refer to.
         source: for the sidecar.
     """
 
-    unit = "of the scanner"
+    unit = "of the scanner"  #: of intensities.
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder)
