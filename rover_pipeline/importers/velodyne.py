@@ -211,6 +211,7 @@ def import_velodyne(
     others: Counter[int] = Counter()
 
     def use(source: str, call: Callable[..., None], *values: Any) -> None:
+        """Call the writer of a lidar. Only what the first one cannot do is an error of the import."""
         try:
             call(*values)
         except FormatError as error:
