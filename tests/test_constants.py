@@ -48,7 +48,7 @@ ALL: dict[str, int] = {
     "engine": 22,
     "export": 51,
     "format": 33,
-    "importers": 70,
+    "importers": 69,
     "imu": 29,
     "kinematics": 16,
     "lidar": 11,

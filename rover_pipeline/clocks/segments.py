@@ -77,21 +77,14 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
 
 
 class SegmentFit(NamedTuple):
-    """A segment whose errors are not known yet.
-
-    Attributes:
-        segment: its n samples, and ts: f8 (n,), their arrivals, seconds.
-        last: bool (n,), arrivals that do not wait for the host together with later ones.
-        numbers: of its samples.
-        shown: i8 (m,), the arrivals that show the phase.
-        low, high: f8 (m,), seconds, from where to where the sampling time by this phase is after that of the model.
-    """
+    """A segment of n samples whose errors are not known yet."""
 
     segment: Segment
-    ts: np.ndarray
-    last: np.ndarray
+    ts: np.ndarray  #: f8 (n,), arrivals, seconds.
+    last: np.ndarray  #: bool (n,), arrivals that do not wait for the host together with later ones.
     numbers: SequenceNumbers
-    shown: np.ndarray
+    shown: np.ndarray  #: i8 (m,), the arrivals that show the phase.
+    #: f8 (m,), seconds, from where to where the sampling time by this phase is after that of the model.
     low: np.ndarray
     high: np.ndarray
 

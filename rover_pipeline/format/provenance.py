@@ -20,7 +20,7 @@ from typing import Any
 from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError, one_line, short
 from rover_pipeline.format.files import is_plain, opened_regular, plain_names, read_exactly
-from rover_pipeline.format.texts import read_json
+from rover_pipeline.format.texts import read_json, section
 from rover_pipeline.lookup import load
 
 PROVENANCE = "provenance.json"
@@ -133,9 +133,7 @@ def changed_inputs(
     directory of the raw sensors, where it is another one than that of the results; `thorough`: read also files that
     have the size and the time that they had, and not only those with another one.
     """
-    time = provenance.get("time")
-    states = time.get("inputs") if isinstance(time, dict) else None
-    states = states if isinstance(states, dict) else {}
+    states = section(provenance, "time", "inputs")
     for reference, recorded in recorded_inputs(result, provenance).items():
         for path in _places(result.parent, reference, source or result.parent):
             try:

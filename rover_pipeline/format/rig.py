@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rover_pipeline.errors import FormatError, require_damage, short, unless_damaged
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, META, ChannelSpec, read_meta
 from rover_pipeline.format.sensor import TS
-from rover_pipeline.format.texts import parse_collection, read_json, read_text
+from rover_pipeline.format.texts import read_collection, read_json
 
 #: Types of sensors that the workflow knows. A sensor that is called like one of them is of this type.
 TYPES = ("lidar", "radar", "camera", "imu", "gnss")
@@ -105,7 +105,7 @@ class Rig:
         """Types that `config.yaml` says, of those that we know."""
         sections: dict[str, Any] = {}
         with unless_damaged():
-            sections = parse_collection(read_text(self.path / "config.yaml"))
+            sections = read_collection(self.path)
         types = {name: str(each.get("type", "")).lower() for name, each in sections.items() if isinstance(each, dict)}
         return {name: type for name, type in types.items() if type in TYPES}
 

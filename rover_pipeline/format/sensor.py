@@ -180,17 +180,11 @@ AXES = "axes.json"
 
 
 class Axis(NamedTuple):
-    """One axis of a product.
+    """One axis of a product."""
 
-    Attributes:
-        values: of every bin, f8 (bin,); None where the recording does not state the size of its bins.
-        unit: `m`, `m/s` or `rad`.
-        positive: where values grow to: `away`, `recedes`, `right` or `up`.
-    """
-
-    values: np.ndarray | None
-    unit: str
-    positive: str
+    values: np.ndarray | None  #: of every bin, f8 (bin,); None where the recording does not state their size.
+    unit: str  #: `m`, `m/s` or `rad`.
+    positive: str  #: where values grow to: `away`, `recedes`, `right` or `up`.
 
 
 def read_axes(folder: Path) -> dict[str, Axis]:

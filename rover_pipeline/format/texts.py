@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def read_json(path: Path) -> Any:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises as `read_text` and `parse_yaml` do."""
     return parse_yaml(read_text(path, MAX_YAML_BYTES), str(path))
+
+
+def section(content: object, *names: str) -> Mapping[str, Any]:
+    """A section of what was read from a file, by the names that lead to it; empty where there is none."""
+    for name in names:
+        content = content.get(name) if isinstance(content, Mapping) else None
+    return content if isinstance(content, Mapping) else {}
 
 
 def parse_json(text: str, path: str) -> Any:
@@ -135,3 +143,10 @@ def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, A
     `path` is not valid YAML, or too large or deep for a configuration."""
     content = parse_yaml(text or "", path)
     return content if isinstance(content, dict) else {}
+
+
+def read_collection(trace: Path) -> dict[str, Any]:
+    """The sections of the recording in the directory `trace`; empty where it has no `config.yaml`. Raises FormatError
+    as `read_text` and `parse_collection` do."""
+    path = trace / "config.yaml"
+    return parse_collection(read_text(path, MAX_YAML_BYTES), str(path)) if path.exists() else {}

@@ -19,7 +19,7 @@ from rover_pipeline.format.files import exists, make_folders, replace_file
 from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import PROVENANCE, files_of, fingerprint, is_source, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
-from rover_pipeline.format.texts import MAX_YAML_BYTES, parse_collection, read_text, read_yaml
+from rover_pipeline.format.texts import read_collection, read_yaml
 from rover_pipeline.format.virtual import in_the_way
 
 CONFIG = "config.yaml"
@@ -292,7 +292,7 @@ def _merge(made: Path, trace: Path) -> None:
             raise InTheWayError(
                 f"{trace / name}: is there already; import into another trace, or move it away. Nothing was changed"
             )
-    config = _merged(_config(trace), _config(made))
+    config = _merged(read_collection(trace), read_collection(made))
     replace_file(made / CONFIG, yaml.safe_dump(config, sort_keys=False))
     moved: list[str] = []
     try:
@@ -314,11 +314,6 @@ def _same(made: Path, there: Path) -> bool:
     if there.is_symlink() or not there.is_dir() or sorted(os.listdir(made)) != sorted(os.listdir(there)):
         return False
     return all(fingerprint(made / name) == fingerprint(there / name) for name in os.listdir(made))
-
-
-def _config(trace: Path) -> dict[str, Any]:
-    path = trace / CONFIG
-    return parse_collection(read_text(path, MAX_YAML_BYTES), str(path)) if path.exists() else {}
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

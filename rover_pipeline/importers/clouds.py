@@ -61,12 +61,10 @@ Columns = Mapping[str, np.ndarray]
 
 
 def read_cloud(path: Path, fields: Sequence[str] = ()) -> Cloud:
-    """The points of a file. Times are in s as the file has them: after any instant, or since 1970. `fields` are names
-    of the f4 columns of a `.bin` file; x, y, z and intensity unless given. Raises FormatError where the file cannot be
-    read, is not what it says, or has no points."""
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise FormatError(f"{path}: is no point cloud; known: {', '.join(sorted(READERS))}")
+    """The points of a file of one of the `READERS`. Times are in s as the file has them: after any instant, or since
+    1970. `fields` are names of the f4 columns of a `.bin` file; x, y, z and intensity unless given. Raises FormatError
+    where the file cannot be read, is not what it says, or has no points."""
+    reader = READERS[path.suffix.lower()]
     with naming(f"{path}: is no whole {path.suffix[1:]} file", *_DAMAGED, limit=200), naming(path, FileNotFoundError):
         return cloud_of(reader(path, fields))
 

@@ -75,18 +75,13 @@ class Capture(Options):
 
 
 class Setup(NamedTuple):
-    """Content of a configuration file.
-
-    Attributes:
-        tx, rx: numbers of the antennas that took part.
-        order: a key of `ORDERS`; start: epoch seconds when the capture was made or configured, None = not given.
-    """
+    """Content of a configuration file."""
 
     capture: Capture
-    tx: int
-    rx: int
-    order: str
-    start: float | None
+    tx: int  #: number of transmitters that took part.
+    rx: int  #: number of receivers.
+    order: str  #: a key of `ORDERS`.
+    start: float | None  #: epoch seconds when the capture was made or configured; None = not given.
 
 
 def read_setup(config: Path, device: str | None) -> Setup:

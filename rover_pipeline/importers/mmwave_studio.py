@@ -13,26 +13,21 @@ from typing import Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, short
 
-#: Values of a profile, as `Studio.profile` names them -> their keys in the JSON.
-_PROFILE_KEYS = {
-    "frequency": "startFreqConst_GHz",
-    "idle_time": "idleTimeConst_usec",
-    "adc_start_time": "adcStartTimeConst_usec",
-    "ramp_end_time": "rampEndTime_usec",
-    "tx_start_time": "txStartTime_usec",
-    "freq_slope": "freqSlopeConst_MHz_usec",
-    "adc_samples": "numAdcSamples",
-    "sample_rate": "digOutSampleRate",
+#: Values of a profile, as `Studio.profiles` names them -> their keys in the JSON, and the numbers of the arguments in
+#: `ar1.ProfileConfig` of a script (after the power back-off and phase of three transmitters) and in `API:ProfileConfig`
+#: of a log, where one word holds the back-off of all. Layout.
+_PROFILE = {
+    "frequency": ("startFreqConst_GHz", 1, 1),
+    "idle_time": ("idleTimeConst_usec", 2, 2),
+    "adc_start_time": ("adcStartTimeConst_usec", 3, 3),
+    "ramp_end_time": ("rampEndTime_usec", 4, 4),
+    "tx_start_time": ("txStartTime_usec", 12, 8),
+    "freq_slope": ("freqSlopeConst_MHz_usec", 11, 7),
+    "adc_samples": ("numAdcSamples", 13, 9),
+    "sample_rate": ("digOutSampleRate", 14, 10),
 }
-_VARIATIONS = ("startFreqVar_MHz", "freqSlopeVar_KHz_usec", "idleTimeVar_usec", "adcStartTimeVar_usec")
-#: Numbers of the profile's arguments in `ar1.ProfileConfig` (after the power back-off and phase of three transmitters).
-#: Layout.
-_SCRIPT_PROFILE = {"frequency": 1, "idle_time": 2, "adc_start_time": 3, "ramp_end_time": 4, "freq_slope": 11,
-                   "tx_start_time": 12, "adc_samples": 13, "sample_rate": 14}  # fmt: skip
 _SCRIPT_PROFILE_ARGUMENTS = 18
-#: The same in `API:ProfileConfig` of a log, where one word holds the back-off of all transmitters. Layout.
-_LOG_PROFILE = {"frequency": 1, "idle_time": 2, "adc_start_time": 3, "ramp_end_time": 4, "freq_slope": 7,
-                "tx_start_time": 8, "adc_samples": 9, "sample_rate": 10}  # fmt: skip
+_VARIATIONS = ("startFreqVar_MHz", "freqSlopeVar_KHz_usec", "idleTimeVar_usec", "adcStartTimeVar_usec")
 #: Bits of a synthesizer's word, and its full scale in Hz: that of the chips of the 60 GHz band is smaller. Layout.
 _WORD, _SCALE_77, _SCALE_60 = 2.0**26, 3.6e9, 2.7e9
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -49,29 +44,20 @@ class Chirp(NamedTuple):
 
 
 class Studio(NamedTuple):
-    """A capture as mmWave Studio describes it.
+    """A capture as mmWave Studio describes it."""
 
-    Attributes:
-        profiles: by number, with the names and units of `Capture`.
-        chirps: by number.
-        first, last: numbers of the chirps of a loop; loops: of a frame; period: of frames, ms.
-        rx: bits of the receivers; lanes: of the LVDS interface.
-        is_complex: whether samples are complex; swapped: whether Q comes before I.
-        device: name of the board; created: ISO time; None = not given.
-    """
-
-    profiles: Mapping[int, Mapping[str, float]]
-    chirps: Mapping[int, Chirp]
-    first: int
+    profiles: Mapping[int, Mapping[str, float]]  #: by number, with the names and units of `Capture`.
+    chirps: Mapping[int, Chirp]  #: by number.
+    first: int  #: number of the first chirp of a loop.
     last: int
-    loops: int
-    period: float
-    rx: int
-    lanes: int
+    loops: int  #: of a frame.
+    period: float  #: of frames, ms.
+    rx: int  #: bits of the receivers.
+    lanes: int  #: of the LVDS interface.
     is_complex: bool
-    swapped: bool
-    device: str | None = None
-    created: Any = None
+    swapped: bool  #: whether Q comes before I.
+    device: str | None = None  #: name of the board; None = not given.
+    created: Any = None  #: ISO time; None = not given.
 
 
 def of_json(content: Mapping[str, Any], path: str) -> Studio:
@@ -87,7 +73,7 @@ def of_json(content: Mapping[str, Any], path: str) -> Studio:
     for n in range(keys.count(*rf, "rlProfiles")):
         at = (*rf, "rlProfiles", n, "rlProfileCfg_t")
         profiles[keys.number(*at, "profileId")] = {
-            name: keys.number(*at, key, whole=False) for name, key in _PROFILE_KEYS.items()
+            name: keys.number(*at, key, whole=False) for name, (key, _, _) in _PROFILE.items()
         }
     chirps = {}
     for n in range(keys.count(*rf, "rlChirps")):
@@ -167,9 +153,8 @@ class _Keys:
 def of_script(text: str, path: str) -> Studio:
     """What a Lua script of mmWave Studio says: the calls of `ar1` with numbers, or with variables set to numbers.
 
-    Raises:
-        ConfigError: a call is missing, has unknown arguments, or stands there twice with other ones, so that the script
-            does not say which of them ran.
+    Raises ConfigError where a call is missing, has unknown arguments, or stands there twice with other ones, so that
+    the script does not say which of them ran.
     """
     calls: dict[str, list[list[Any]]] = {}
     variables: dict[str, Any] = {}
@@ -201,7 +186,7 @@ def of_script(text: str, path: str) -> Studio:
                 raise ConfigError(f"{path}: configures chirp {number} in two ways; leave the call that ran")
     chip = calls.get("SelectChipVersion", [[None]])[-1][0]
     return Studio(
-        {int(profile[0]): {name: profile[n] for name, n in _SCRIPT_PROFILE.items()}},
+        {int(profile[0]): {name: profile[n] for name, (_, n, _) in _PROFILE.items()}},
         chirps,
         first=int(frame[0]),
         last=int(frame[1]),
@@ -249,7 +234,7 @@ def of_log(text: str, path: str) -> Studio:
     profile, frame = calls["ProfileConfig"][-1], calls["FrameConfig"][-1]
     board = _board(chip) if chip else None
     scale = _SCALE_60 if board and board[3:4] == "6" else _SCALE_77
-    registers = {name: profile[n] for name, n in _LOG_PROFILE.items()}
+    registers = {name: profile[n] for name, (_, _, n) in _PROFILE.items()}
     described = registers | {name: registers[name] / 100 for name in registers if name.endswith("_time")}
     described["frequency"] = registers["frequency"] * scale / _WORD / 1e9
     described["freq_slope"] = registers["freq_slope"] * scale * 900 / _WORD / 1e6

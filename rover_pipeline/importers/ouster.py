@@ -68,15 +68,12 @@ class FrameWriter(Closing):
         folder: of the sensor `lidar`, which must not exist.
         info: ouster-sdk's description of the sensor.
         where: the capture or the topic, for messages.
-
-    Attributes:
-        count: sweeps that were written; notes: what the user should know, one line each, once it is closed.
     """
 
     def __init__(self, folder: Path, info: Any, where: str) -> None:
         self.folder, self.info, self.where = folder, info, where
-        self.count = self._late = 0
-        self.notes: list[str] = []
+        self.count = self._late = 0  #: sweeps that were written, and those that were left out.
+        self.notes: list[str] = []  #: what the user should know, one line each, once it is closed.
         self._latest = -np.inf
         self._specs: dict[str, ChannelSpec] = {}
         self._writer: SensorWriter | None = None
@@ -214,21 +211,15 @@ def import_ouster(
 
 @dataclass
 class _Sensor:
-    """A sensor of a capture.
+    """A sensor of a capture."""
 
-    Attributes:
-        number: in the capture; info: ouster-sdk's description of it.
-        lidar, imu: what it is called in the trace.
-        first: time of its first sweep in the capture, s; shift: what its times are moved by; None = not known yet.
-    """
-
-    number: int
-    info: Any
-    lidar: str = "lidar"
+    number: int  #: in the capture.
+    info: Any  #: ouster-sdk's description of it.
+    lidar: str = "lidar"  #: what it is called in the trace, and its IMU.
     imu: str = "imu"
-    count: int = 0
-    first: float = 0.0
-    shift: float | None = None
+    count: int = 0  #: sweeps that were written.
+    first: float = 0.0  #: time of its first sweep in the capture, s.
+    shift: float | None = None  #: what its times are moved by, s; None = not known yet.
 
 
 class _Reader:

@@ -24,7 +24,6 @@ from rover_pipeline.format.files import replace_json
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, raw
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
-from rover_pipeline.numerics.compiled import compiled
 
 #: Maximum number of points of a sweep: larger samples are no channel. Layout.
 MAX_POINTS = MAX_SAMPLE_BYTES // 12
@@ -50,18 +49,19 @@ class Cloud(NamedTuple):
 
     def returns(self) -> Cloud:
         """Those of the points that are returns and whose instant is known, in the types that are stored."""
-        xyz = np.ascontiguousarray(self.xyz, "<f4")
-        time = None if self.time is None else np.asarray(self.time, "<f4")
-        intensity = None if self.intensity is None else np.asarray(self.intensity, "<f4")
-        ring = None if self.ring is None else np.asarray(self.ring, "<u2")
-        kept = _kept(xyz, np.zeros(0, "f4") if time is None else np.ascontiguousarray(time))
-        if len(kept) == len(xyz):
-            return Cloud(xyz, intensity, ring, time)
-        return Cloud(xyz[kept], *(None if each is None else each[kept] for each in (intensity, ring, time)))
+        kept = self.returned()
+        if self.time is not None:
+            kept &= np.isfinite(np.asarray(self.time, "<f4"))
+        chosen = slice(None) if kept.all() else kept
+        arrays = zip(self, ("<f4", "<f4", "<u2", "<f4"), strict=True)
+        return Cloud._make(None if each is None else np.asarray(each, kind)[chosen] for each, kind in arrays)
 
     def returned(self) -> np.ndarray:
-        """Indices of the points that are returns, whenever they were measured, i8."""
-        return np.asarray(_kept(np.ascontiguousarray(self.xyz, "<f4"), np.zeros(0, "f4")))
+        """Which points are returns, whenever they were measured, bool (N,): their distance is finite and not zero."""
+        x, y, z = np.asarray(self.xyz, "<f4").T
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = x * x + y * y + z * z
+        return (square > 0) & (square < np.inf)
 
     def to_end(self) -> tuple[Cloud, float]:
         """The same sweep with times after its last point, and how long after the old time stamp that is, s.
@@ -72,18 +72,6 @@ class Cloud(NamedTuple):
             return self, 0.0
         last = float(np.nanmax(np.where(np.isfinite(self.time), self.time, -np.inf)))
         return self._replace(time=np.asarray(self.time, "f8") - last), last
-
-
-@compiled
-def _kept(xyz: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Indices of the points that are returns, i8. Their distances are finite and not zero, their times finite."""
-    kept, count = np.empty(len(xyz), np.int64), 0
-    for n in range(len(xyz)):
-        square = xyz[n, 0] * xyz[n, 0] + xyz[n, 1] * xyz[n, 1] + xyz[n, 2] * xyz[n, 2]
-        if square > 0 and square < np.inf and (len(time) == 0 or np.isfinite(time[n])):
-            kept[count] = n
-            count += 1
-    return kept[:count]
 
 
 class _Column(NamedTuple):
@@ -126,9 +114,6 @@ class PointsWriter(Closing):
         compensated: whether the source says that the motion within sweeps is undone, so that all points are as seen at
             the instant that `ts` refers to.
         compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
-
-    Attributes:
-        count: sweeps that were written; late: those that `put` left out.
     """
 
     def __init__(
@@ -141,7 +126,8 @@ class PointsWriter(Closing):
         compensated: bool = False,
         compress: bool = False,
     ) -> None:
-        self.path, self.unit, self.count, self.late = path, unit, 0, 0
+        self.path, self.unit = path, unit
+        self.count = self.late = 0  #: sweeps that were written, and those that `put` left out.
         self._instant, self._source, self._compress = instant, source, compress
         self._motion = "compensated" if compensated else "unknown"
         self._brightest, self._largest = 0.0, 0

@@ -9,7 +9,6 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -54,23 +53,18 @@ class PacketWriter(PointsWriter):
     Args:
         given: the lidar that the user names; None = the one that the packets name. main: it is that one whatever they
             name.
-
-    Attributes:
-        model: name of the lidar; empty where no packet was decoded.
-        whole: sweeps that are whole revolutions; lost: number of packets that are missing.
     """
 
     def __init__(self, path: Path, source: str, given: wire.Model | None, *, main: bool) -> None:
         super().__init__(path, source, unit="calibrated reflectivity, 0 to 255")
         self._model, self._otherwise = given if main else None, given
-        self.whole = self.lost = 0
+        self.whole = self.lost = 0  #: sweeps that are whole revolutions, and packets that are missing.
         self._packets: list[np.ndarray] = []
         self._stamps: list[float] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._last_azimuth, self._came = -1.0, 0.0
         self._last_us: int | None = None
         self._usual_us = 0.0
-        self._wraps = 0
         self._gaps: set[int] = set()
         self._old_gaps: set[int] = set()
         self._missing_us = 0.0
@@ -78,6 +72,7 @@ class PacketWriter(PointsWriter):
 
     @property
     def model(self) -> str:
+        """Name of the lidar; empty where no packet was decoded."""
         return self._model.name if self._model else ""
 
     def add(self, packet: np.ndarray, stamp: float) -> None:
@@ -108,9 +103,11 @@ class PacketWriter(PointsWriter):
         packets, stamps = np.stack(self._packets), self._stamps
         self._packets, self._stamps = [], []
         self._model = self._model or _model_named(packets, self._otherwise)
-        clock = self._unwrapped(wire.sensor_times(packets))
+        times = wire.sensor_times(packets)
+        before = times[:1] if self._last_us is None else [self._last_us]
+        clock = np.unwrap(np.append(before, times), period=_HOUR_US)
+        steps, clock = np.diff(clock), clock[1:]
         found = wire.decode(packets, self._model)
-        steps = np.diff(clock, prepend=clock[0] if self._last_us is None else self._last_us)
         if not self._usual_us and len(steps) > 2:
             self._usual_us = float(np.median(steps[1:]))
         self._last_us = int(clock[-1])
@@ -161,14 +158,6 @@ class PacketWriter(PointsWriter):
             self._missing_us += step
             self.lost += round(step / self._usual_us) - 1
 
-    def _unwrapped(self, times: np.ndarray) -> np.ndarray:
-        """The sensor's time without its fall to zero at each full hour, us."""
-        previous = times[0] if self._last_us is None else self._last_us - self._wraps * _HOUR_US
-        falls = np.cumsum(np.diff(times, prepend=previous) < -_HOUR_US // 2)
-        clock = times + (self._wraps + falls) * _HOUR_US
-        self._wraps += int(falls[-1])
-        return np.asarray(clock)
-
 
 def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Model:
     product = wire.find_model(packets)
@@ -183,11 +172,11 @@ def _model_named(packets: np.ndarray, otherwise: wire.Model | None) -> wire.Mode
 
 
 class Datagram(NamedTuple):
-    """Attributes: stamp: s, when it came; source: address of the sender and port; data: u1 (N,)."""
+    """A UDP datagram of a capture."""
 
-    stamp: float
-    source: tuple[bytes, int]
-    data: np.ndarray
+    stamp: float  #: when it came, s.
+    source: str  #: address of the sender, and port.
+    data: np.ndarray  #: u1 (N,).
 
 
 def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
@@ -200,48 +189,6 @@ def model_of(name: str | None, calibration: Path | None) -> wire.Model | None:
     if name == "hdl64e":
         raise ConfigError("--model hdl64e: its lasers differ from device to device: give --calibration FILE too")
     return wire.MODELS[wire.NAMES[name]] if name else None
-
-
-@dataclass
-class _Lidar:
-    """A lidar of a capture. `failed` says why one that is not the first cannot be imported."""
-
-    label: str
-    sink: PacketWriter
-    failed: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.sink.path.name
-
-    @property
-    def main(self) -> bool:
-        return self.name == "lidar"
-
-    def add(self, capture: Path, datagram: Datagram | None) -> None:
-        """Take the next packet; None = there are no more."""
-        try:
-            if datagram is not None:
-                self.sink.add(datagram.data, datagram.stamp)
-            else:
-                self.sink.close()
-                self.failed = "" if self.sink.count or self.main else "its packets hold no sweep"
-        except FormatError as error:
-            if self.main:
-                raise FormatError(f"{capture}: {error}") from error
-            self.failed = str(error)
-
-    def notes(self) -> list[str]:
-        """What the user should know, one line each. Sweeps of one that cannot be imported are removed."""
-        if self.failed:
-            shutil.rmtree(self.sink.path, ignore_errors=True)
-            return [f"the lidar {self.label} is left out: {self.failed}"]
-        count = self.sink.count
-        notes = [
-            f"{self.sink.model}: {counted(count, 'sweep')}, {count - self.sink.whole} of them not whole",
-            *self.sink.notes,
-        ]
-        return notes if self.main else [f"{self.name} = {self.label}: {note}" for note in notes]
 
 
 def import_velodyne(
@@ -259,30 +206,37 @@ def import_velodyne(
     FormatError where the file is no capture, is cut off, or holds no packets of a lidar that is known.
     """
     given = model_of(model, calibration)
-    lidars: dict[tuple[bytes, int], _Lidar] = {}
+    lidars: dict[str, PacketWriter] = {}  # by address and port
+    failed: dict[str, str] = {}  # why one that is not the first cannot be imported
     others: Counter[int] = Counter()
+
+    def use(source: str, call: Callable[..., None], *values: Any) -> None:
+        """Call the writer of a lidar. Only what the first one cannot do is an error of the import."""
+        try:
+            call(*values)
+        except FormatError as error:
+            if lidars[source].path.name == "lidar":
+                raise FormatError(f"{capture}: {error}") from error
+            failed[source] = str(error)
+
     with imported_trace(out) as trace, opened_file(capture) as file:
         size = file.seek(0, 2)
         file.seek(0)
         with progress("import velodyne", size, "B") as advance:
             done = 0
-            for datagram in datagrams(file, capture, partial):
-                if not wire.is_data(datagram.data):
-                    others[len(datagram.data)] += 1
+            for stamp, source, packet in datagrams(file, capture, partial):
+                if not wire.is_data(packet):
+                    others[len(packet)] += 1
                     continue
-                lidar = lidars.get(datagram.source)
-                if lidar is None:
+                if source not in lidars:
                     if len(lidars) >= MAX_SENSORS:
                         others[-1] += 1
                         continue
-                    address, port = datagram.source
-                    label, known = f"{'.'.join(map(str, address))}:{port}", [*lidars.values()]
-                    taken = [each.name for each in known]
-                    name = sensor_name("lidar", label, known[0].label, taken) if known else "lidar"
-                    writer = PacketWriter(trace / name, f"capture {capture.name}", given, main=not known)
-                    lidar = lidars[datagram.source] = _Lidar(label, writer)
-                if not lidar.failed:
-                    lidar.add(capture, datagram)
+                    taken = [each.path.name for each in lidars.values()]
+                    name = sensor_name("lidar", source, next(iter(lidars)), taken) if lidars else "lidar"
+                    lidars[source] = PacketWriter(trace / name, f"capture {capture.name}", given, main=not lidars)
+                if source not in failed:
+                    use(source, lidars[source].add, packet, stamp)
                 advance(file.tell() - done)
                 done = file.tell()
         if not lidars:
@@ -291,19 +245,29 @@ def import_velodyne(
                 f"{capture}: holds no data packets of a Velodyne lidar ({wire.PACKET_BYTES} bytes); its datagrams: "
                 f"{sizes}. Captures of Hesai, Livox and others: let their ROS driver write a bag, and `import ros` that"
             )
-        for lidar in lidars.values():
-            if not lidar.failed:
-                lidar.add(capture, None)
-        notes = [note for lidar in lidars.values() for note in lidar.notes()]
+        notes: list[str] = []
+        for source, lidar in lidars.items():
+            if source not in failed:
+                use(source, lidar.close)
+            name, count = lidar.path.name, lidar.count
+            if not count and name != "lidar":
+                failed.setdefault(source, "its packets hold no sweep")
+            if source in failed:
+                shutil.rmtree(lidar.path, ignore_errors=True)
+                notes.append(f"the lidar {source} is left out: {failed[source]}")
+                continue
+            made = f"{lidar.model}: {counted(count, 'sweep')}, {count - lidar.whole} of them not whole"
+            which = "" if name == "lidar" else f"{name} = {source}: "
+            notes += [which + note for note in (made, *lidar.notes)]
         if others[-1]:
             notes.append(f"left out: {counted(others[-1], 'packet')} of further lidars; a trace holds {MAX_SENSORS}")
-        whole = [lidar for lidar in lidars.values() if not lidar.failed]
+        whole = {source: lidar for source, lidar in lidars.items() if source not in failed}
         sensors: dict[str, Any] = {}
-        for lidar in whole:
-            several = {"address": lidar.label} if len(whole) > 1 else {}
-            sensors[lidar.name] = {"type": "lidar", "args": {"model": lidar.sink.model, **several}}
+        for source, lidar in whole.items():
+            several = {"address": source} if len(whole) > 1 else {}
+            sensors[lidar.path.name] = {"type": "lidar", "args": {"model": lidar.model, **several}}
         write_config(trace, sensors, command="import velodyne", sources=[capture], notes=notes, said_of=capture)
-    counts = {lidar.name: lidar.sink.count for lidar in whole}
+    counts = {lidar.path.name: lidar.count for lidar in whole.values()}
     return counts if len(counts) > 1 else counts["lidar"]
 
 
@@ -349,5 +313,5 @@ def _datagram(data: bytes, link: int, skipped: int, stamp: float) -> Datagram | 
     length = int.from_bytes(udp[4:6], "big")
     if length < 8 or len(udp) < length:
         return None
-    port = int.from_bytes(udp[2:4], "big")
-    return Datagram(stamp, (ip[12:16], port), np.frombuffer(udp[8:length], "u1"))
+    source = f"{'.'.join(map(str, ip[12:16]))}:{int.from_bytes(udp[2:4], 'big')}"
+    return Datagram(stamp, source, np.frombuffer(udp[8:length], "u1"))

@@ -39,26 +39,18 @@ _NEAR_X, _NEAR_Y, _FAR = 2.4, 1.93, 25.04
 
 
 class Model(NamedTuple):
-    """A type of lidar. Lasers are numbered as in a packet.
-
-    Attributes:
-        elevation, azimuth: f8 (laser,), rad; azimuth is added to that of the encoder, clockwise.
-        resolution: m of a unit of distance.
-        delay: f8 (laser,), us after the beginning of its firing sequence.
-        sequence: us from one firing sequence to the next one; sequences: of a laser in a block.
-        half: a block holds every second half of the lasers (HDL-64E).
-        corrections: f8 (laser, 5), m: distance, distance along x and along y, vertical and horizontal offset; None
-            where the manual gives none.
-    """
+    """A type of lidar. Lasers are numbered as in a packet."""
 
     name: str
-    elevation: np.ndarray
-    azimuth: np.ndarray
-    resolution: float
-    delay: np.ndarray
-    sequence: float
-    sequences: int = 1
-    half: bool = False
+    elevation: np.ndarray  #: f8 (laser,), rad.
+    azimuth: np.ndarray  #: f8 (laser,), rad, which is added to that of the encoder, clockwise.
+    resolution: float  #: m of a unit of distance.
+    delay: np.ndarray  #: f8 (laser,), us after the beginning of its firing sequence.
+    sequence: float  #: us from one firing sequence to the next one.
+    sequences: int = 1  #: firing sequences of a laser in a block.
+    half: bool = False  #: whether a block holds every second half of the lasers (HDL-64E).
+    #: f8 (laser, 5), m: distance, distance along x and along y, vertical and horizontal offset; None where the manual
+    #: gives none.
     corrections: np.ndarray | None = None
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, FormatError, counted
 from rover_pipeline.format.provenance import require_fresh, run_command
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.format.texts import section
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.reading.channel import Channel, Record, select
 from rover_pipeline.reading.sensor import Sensor
@@ -217,8 +218,7 @@ def _indices(trace: Trace, sync: Sensor, sensor: Sensor) -> tuple[np.ndarray, np
             source = name
             break
     if source is None:
-        options = (sync.provenance or {}).get("options", {})
-        tolerance = options.get("tolerance") if isinstance(options, dict) else None
+        tolerance = section(sync.provenance, "options").get("tolerance")
         tolerance = tolerance if isinstance(tolerance, (int, float)) else MatchOptions().tolerance
         found = nearest_samples(sensor.ts, sync.ts)
         away = sensor.ts[found] - sync.ts

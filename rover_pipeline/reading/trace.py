@@ -30,9 +30,9 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.sensor import VALID
-from rover_pipeline.format.texts import read_yaml
-from rover_pipeline.format.trace import CONFIG, locate_traces, require_trace
+from rover_pipeline.format.texts import read_collection
 from rover_pipeline.format.trace import Trace as StoredTrace
+from rover_pipeline.format.trace import locate_traces, require_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.reading.channel import Record
@@ -125,11 +125,7 @@ class Trace(Mapping[str, Sensor]):
     @property
     def config(self) -> dict[str, Any]:
         """The recording's `config.yaml`: what the collector was asked for, by sensor, and `rig`; empty without one."""
-        try:
-            content = read_yaml(self.path / CONFIG)
-        except FileNotFoundError:
-            return {}
-        return content if isinstance(content, dict) else {}
+        return read_collection(self.path)
 
     @property
     def products(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.rig import Rig
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.texts import read_text, section
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.options import RigOptions
@@ -35,13 +35,6 @@ FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]
 OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
 #: How long after its time a pose of a radar's frame is: what the step measured.
 _INSTANT = "radar_instant_after_ts_s"
-
-
-def section(content: object, *names: str) -> Mapping[str, Any]:
-    """A section of what was read from a file, by the names that lead to it; empty where there is none."""
-    for name in names:
-        content = content.get(name) if isinstance(content, Mapping) else None
-    return content if isinstance(content, Mapping) else {}
 
 
 def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:

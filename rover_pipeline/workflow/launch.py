@@ -33,12 +33,12 @@ from rover_pipeline.errors import (
     MissingExtraError,
     RoverError,
     did_you_mean,
-    one_line,
 )
 from rover_pipeline.format.files import make_folders, opened_regular, replace_file
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.texts import MAX_YAML_BYTES, parse_collection, parse_yaml, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace
+from rover_pipeline.importers.table import say
 from rover_pipeline.kinematics.options import RIG_FILES
 from rover_pipeline.lookup import load
 from rover_pipeline.workflow.interruptible import run_group
@@ -79,7 +79,7 @@ def with_imports(paths: Sequence[str], kinds: Mapping[str, str], root: Path | No
             continue
         trace = trace_of(Path(path), root)
         if dry_run and not has_files(trace):
-            _say(f"rover-pipeline: would import {path} as {trace}")
+            say(f"rover-pipeline: would import {path} as {trace}")
         else:
             found.append(str(imported(Path(path), kinds[path], trace)))
     return found
@@ -110,7 +110,7 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
             raise
         command = shlex.join(["rover-pipeline", *words, "--partial"])
         raise RoverError(f"{error}: `{command}`, and then the same run again") from error
-    _say(f"{trace}: imported from {capture.name}")
+    say(f"{trace}: imported from {capture.name}")
     return trace
 
 
@@ -137,10 +137,6 @@ def _is_velodyne(capture: Path) -> bool:
     with opened_regular(capture) as descriptor, open(descriptor, "rb", closefd=False) as file:
         found = datagrams(file, capture, True, lambda text: None)
         return any(is_data(each.data) for each in islice(found, _PACKETS))
-
-
-def _say(text: str) -> None:
-    print(one_line(text), file=sys.stderr, flush=True)
 
 
 #: Maximum number of recordings that are looked into. Those of a folder, or more, are looked into by the run. Schedule.

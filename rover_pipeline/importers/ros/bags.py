@@ -32,15 +32,13 @@ _STRANGERS = {
 
 
 class Recording:
-    """The files of a recording, in the order of their first messages.
+    """The files of a recording, in the order of their first messages. Raises FormatError where a path is no bag, or
+    cannot be read.
 
     Args:
         paths: files and folders, as the user gave them.
         partial: use the messages before damage, instead of refusing the file.
         scratch: an empty file that belongs to the caller, for what would take long to be decompressed twice (bz2).
-
-    Raises:
-        FormatError: a path is no bag, or cannot be read.
     """
 
     def __init__(self, paths: Sequence[Path], partial: bool, scratch: IO[bytes] | None = None) -> None:

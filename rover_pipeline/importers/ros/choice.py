@@ -59,15 +59,13 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described:
     cloud whose points have times or rings, then packets of others, then any cloud, then a laser scan; for the camera
     compressed pictures, then the topic with most bytes; for the IMU one that is no packets; for the reference a topic
     that is called truth. Among equals it is the one with most messages, then the first by its name. A topic that is
-    another form of one that is taken, such as the packets that a cloud is made of, is left out.
+    another form of one that is taken, such as the packets that a cloud is made of, is left out. Raises ConfigError
+    where a role or a topic is not known, or the topic cannot play the role.
 
     Args:
         wanted: `ROLE=TOPIC` of `--topic`, of which a role has only the topics that are given for it; `ROLE=` leaves a
             role out.
         described: whether the metadata of an Ouster is given; else a topic must have it.
-
-    Raises:
-        ConfigError: a role or a topic is not known, or the topic cannot play the role.
     """
     asked = _parse(topics, wanted, described)
     given = {name for names in asked.values() for name in names}

@@ -23,38 +23,27 @@ _PARTIAL = "--partial takes the whole messages before it"
 
 
 class Message(NamedTuple):
-    """One message.
-
-    Attributes:
-        topic, type: names as the file has them; encoding: `ros1`, `cdr`, or another that cannot be decoded.
-        time: when it was recorded, ns since the Unix epoch.
-        data: its bytes, or only their beginning where that was asked for; size: the number of all.
-    """
+    """One message. Names of its topic and type are as the file has them."""
 
     topic: str
     type: str
-    encoding: str
-    time: int
-    data: memoryview
-    size: int
+    encoding: str  #: `ros1`, `cdr`, or another that cannot be decoded.
+    time: int  #: when it was recorded, ns since the Unix epoch.
+    data: memoryview  #: its bytes, or only their beginning where that was asked for.
+    size: int  #: the number of all.
 
 
 class BagFile(ABC):
-    """A file of messages, opened for reading.
+    """A file of messages, opened for reading."""
 
-    Attributes:
-        path: the file; size: its bytes; position: the byte that was read last, for the progress.
-        problem: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
-        scratch: a file for chunks that take much longer to decompress than to write and read; None = there is none.
-    """
-
+    #: a file for chunks that take much longer to decompress than to write and read; None = there is none.
     scratch: IO[bytes] | None = None
 
     def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
         self.path, self.partial, self.compressed = path, partial, compressed
-        self.size = regular_size(path)
-        self.position = 0
-        self.problem = ""
+        self.size = regular_size(path)  #: its bytes.
+        self.position = 0  #: the byte that was read last, for the progress.
+        self.problem = ""  #: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
         #: number of a connection or channel -> topic, type and encoding, where a file numbers them.
         self._channels: dict[int, tuple[str, str, str]] = {}
         self._held: dict[int, set[str]] = {}

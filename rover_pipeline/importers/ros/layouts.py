@@ -73,17 +73,12 @@ def columns(content: dict[str, Any]) -> np.ndarray:
         row = width * step  # some drivers leave it zero
     if row < width * step or len(data) < (height - 1) * row + width * step:
         raise ValueError(f"has {len(data):,} bytes of data for {height} x {width} points of {step} bytes")
-    if row == width * step:
-        return np.frombuffer(data, dtype, width * height)
-    return np.concatenate([np.frombuffer(data, dtype, width, i * row) for i in range(height)])
+    return np.ndarray((height, width), dtype, data, strides=(row, step)).reshape(-1)
 
 
 def vectors(points: np.ndarray) -> np.ndarray:
     """x, y and z of each point, f4 (point, 3)."""
-    xyz = np.empty((len(points), 3), "f4")
-    for i, name in enumerate("xyz"):
-        xyz[:, i] = points[name]
-    return xyz
+    return np.stack([points[axis] for axis in "xyz"], axis=1, dtype="f4", casting="unsafe")
 
 
 class TimeUnit(NamedTuple):

@@ -84,14 +84,12 @@ def has_header(type: str) -> bool:
 
 
 def decode(type: str, encoding: str, data: memoryview, upto: str = "") -> dict[str, Any]:
-    """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns.
+    """The fields of a message; numbers as ints or floats, arrays as views of `data`, times as ns. Raises ValueError
+    where the message ends too early or too late, or is no message of this type.
 
     Args:
         type: a key of `DEFINITIONS`; encoding: `ros1` or `cdr`.
         upto: the last field that is wanted; `data` then needs to hold no more than these. Empty: all.
-
-    Raises:
-        ValueError: the message ends too early or too late, or is no message of this type.
     """
     order, padding = "<", 0
     if encoding == "cdr":
@@ -191,23 +189,17 @@ class _Cursor:
         return values
 
     def table(self, fields: list[tuple[str, str]], count: int) -> np.ndarray:
-        """Records of numbers, a structured array (record,). CDR aligns each record as its first field."""
-        offsets, end = [], 0
-        for _, base in fields:
-            size = _NUMBERS[base][1]
-            end = (end + size - 1) & -size if self.aligned else end
-            offsets.append(end)
-            end += size
-        names, formats = [name for name, _ in fields], [self.order + base for _, base in fields]
-        dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
-        first = _NUMBERS[fields[0][1]][1]
-        step = (end + first - 1) & -first if self.aligned else end
+        """Records of numbers, a structured array (record,). CDR aligns them as C does, but nothing follows the last."""
+        dtype = np.dtype([(name, self.order + base) for name, base in fields], align=self.aligned)
         if not count:
             return np.zeros(0, dtype)
-        self._align(first)
-        size = (count - 1) * step + end
+        self._align(dtype.alignment)
+        assert dtype.fields is not None
+        kind, offset, *_ = dtype.fields[fields[-1][0]]
+        size = (count - 1) * dtype.itemsize + offset + kind.itemsize
         self.require(size)
-        values: np.ndarray = np.ndarray((count,), dtype, self.data, self.position, (step,))
+        values = np.zeros(count, dtype)
+        values.view("u1")[:size] = np.frombuffer(self.data, "u1", size, self.position)
         self.position += size
         return values
 

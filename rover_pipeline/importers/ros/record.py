@@ -147,19 +147,19 @@ def import_ros(
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
     wanted = {stream.topic.name: stream for stream in streams}
 
-    def heavy() -> Iterator[_Item]:
+    def threaded() -> Iterator[_Item]:
         """The messages that threads prepare. Others are added at once."""
         for message in recording.messages(wanted=wanted, advance=advance):
             stream = wanted.get(message.topic)
             if stream is not None and stream.number < stream.topic.count:
                 for item in stream.take(message):
-                    if stream.sink.heavy and stream.sink.ready:
+                    if stream.sink.threaded:
                         yield item
                     else:
                         _add(item, partial(_prepared, item))
 
     # Of all topics together, so that memory does not depend on their number.
-    for item, prepared in ahead(_prepared, heavy(), lambda item: 2 * len(item[2])):
+    for item, prepared in ahead(_prepared, threaded(), lambda item: 2 * len(item[2])):
         _add(item, prepared)
 
 

@@ -39,13 +39,8 @@ class Sink(ABC):
         self.count = 0
         self.notes: list[str] = []
 
-    #: Whether `prepare` takes so long that threads should do it.
-    heavy: ClassVar[bool] = False
-
-    @property
-    def ready(self) -> bool:
-        """Whether messages may be prepared at the same time. Before that they are, one by one, in order."""
-        return True
+    #: Whether `prepare` takes so long that threads should do it, and messages may be prepared at the same time.
+    threaded = False
 
     def prepare(self, content: dict[str, Any]) -> Any:
         """What can be done with the decoded fields of a message before the messages before it are added. Raises
@@ -116,10 +111,8 @@ class ImuSink(BatchSink):
         "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], IMU frame."),
     }
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._scale = 0.0
-        self._oriented = False
+    _scale = 0.0  # of accelerations; 0 = not known yet
+    _oriented = False
 
     def add(self, ns: int, content: dict[str, Any]) -> None:
         self.push(ns, content["values"])
@@ -316,13 +309,10 @@ class _Picture(NamedTuple):
 class CameraSink(Sink):
     """`sensor_msgs/Image` and `sensor_msgs/CompressedImage`."""
 
-    heavy = True
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.size: tuple[int, int] | None = None
-        self._writer: SensorWriter | None = None
-        self._encoded_again = ""
+    threaded = True
+    size: tuple[int, int] | None = None
+    _writer: SensorWriter | None = None
+    _encoded_again = ""
 
     def prepare(self, content: dict[str, Any]) -> _Picture:
         return _compressed(content) if "format" in content else _raw(content)

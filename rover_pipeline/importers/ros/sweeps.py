@@ -26,16 +26,13 @@ def _at_end(cloud: Cloud) -> tuple[Cloud, float]:
 class SweepSink(Sink):
     """What clouds and scans have in common.
 
-    Attributes:
-        unit: of intensities.
-
     Args:
         period: s, median interval between sweeps.
         stamped: whether the times of the trace are those of the headers, which times of points may refer to.
         source: for the sidecar.
     """
 
-    unit = "of the scanner"
+    unit = "of the scanner"  #: of intensities.
 
     def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder)
@@ -66,22 +63,17 @@ class SweepSink(Sink):
 class CloudSink(SweepSink):
     """`sensor_msgs/PointCloud2`. Its first cloud with a point says what all have: fields, and the unit of times."""
 
-    heavy = True
     _unit: layouts.TimeUnit | None = None
     _fields: tuple[str, str] | None = None
-
-    @property
-    def ready(self) -> bool:
-        return self._fields is not None
 
     def prepare(self, content: dict[str, Any]) -> tuple[Cloud, float] | None:
         points = content["points"] if "points" in content else layouts.columns(content)
         xyz = layouts.vectors(points)
         returned = Cloud(xyz).returned()  # drivers give points without a return any time
-        kept = slice(None) if len(returned) == len(points) else returned
+        kept = slice(None) if returned.all() else returned
         stamp = content["header"]["stamp"]
         if self._fields is None:
-            if not len(returned):
+            if not returned.any():
                 return None
             self._begin(points[returned], stamp)
         intensity, ring = self._fields or ("", "")
@@ -101,11 +93,13 @@ class CloudSink(SweepSink):
             self.notes.append(f"the unit of {' and '.join(layouts.time_fields(names))} is not known: left out")
         self._fields = layouts.find_field(names, layouts.INTENSITY), layouts.find_field(names, layouts.RING)
         self._writer.unit = f"the field {self._fields[0]!r} of the cloud"
+        self.threaded = True
 
 
 class LivoxSink(CloudSink):
     """`CustomMsg` of the drivers of Livox: points with their instants and lines, which need not be found out."""
 
+    threaded = True
     unit = "reflectivity, 0 to 255"
     _fields = "reflectivity", "line"
 
