@@ -106,8 +106,7 @@ def write(job: ExportJob) -> None:
             raise FormatError(f"{recording.path}: no sweep is left by every: {options.every}; take a smaller one")
         _write_sequence(job, recording, sequence, sweeps, chosen)
         courses.append(Course(recording.name, sweeps.ts[chosen], sweeps.poses.pos[chosen]))
-    names = [each.name for each in job.recordings]
-    job.save("recordings", (f"{sequence} {name}" for sequence, name in zip(sequences, names, strict=True)))
+    job.save("recordings", (f"{name} {each.name}" for name, each in zip(sequences, job.recordings, strict=True)))
     splits = job.split(courses)
     for code, split in enumerate(SPLITS):
         chosen_of = zip(sequences, splits, strict=True)

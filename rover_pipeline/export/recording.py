@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.instances import Names, entry_of
+from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -15,15 +16,9 @@ from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.lookup import load
+from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.table import TABLE
-
-if TYPE_CHECKING:
-    from rover_pipeline.camera.lens import Lens
-    from rover_pipeline.kinematics.mount import Mount
-
-#: Ends a reference to a channel that is read where it is there.
-OPTIONAL = "?"
+from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 
 @dataclass(frozen=True)
@@ -91,11 +86,11 @@ class Recording:
 
     def mount(self, sensor: str) -> Mount:
         """The pose of a sensor in the frame of the lidar."""
-        return load("rover_pipeline.validation.rig:sensor_mount")(self.path, self.called(sensor))
+        return sensor_mount(self.path, self.called(sensor))
 
     def lens(self) -> Lens:
         """The lens of the camera. Raises FormatError where its sidecar is missing, or is not the camera's."""
-        return load("rover_pipeline.validation.rig:camera_lens")(self.path, self.called("camera"))
+        return camera_lens(self.path, self.called("camera"))
 
     def require(self, reference: str, format: str) -> None:
         """Raise FormatError, which says what to make and how, when a channel that the format needs is not there."""

@@ -138,10 +138,6 @@ _POSE = ("pos", "rot", "vel")
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 
 
-#: A key frame: its number among the valid samples of the payload's sensor, and that of its split.
-_Key = tuple[int, int]
-
-
 def write(job: ExportJob) -> None:
     """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
     dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
@@ -171,8 +167,9 @@ def write(job: ExportJob) -> None:
         job.note(f"{counted(count, 'key frame')} {problem}")
 
 
-def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:
-    """Write the file of a key frame. Returns its path, or none; `changes` gets what the user should know."""
+def _write_key(job: ExportJob, source: _Source, changes: list[str], key: tuple[int, int]) -> list[Path]:
+    """Write the file of a key frame, by its number among the valid samples of the payload's sensor and that of its
+    split. Returns its path, or none; `changes` gets what the user should know."""
     keys = {"recording": source.recording.name, "item": source.stem(key[0])}
     try:
         item = source.item(*key)
