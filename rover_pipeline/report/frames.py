@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rover_pipeline.draw.charts import Chart, Curve, Span
 from rover_pipeline.draw.pixels import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.errors import ConfigError, FormatError, as_damage, unless_damaged
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor, read_axes
@@ -67,14 +68,15 @@ class _Images:
     kind: str
     title: str
     record: SensorRecord
-    channel: Any
+    read: Callable[[int], np.ndarray]  #: gives a sample by its number.
+    count: int  #: of the samples.
     render: _Render
     scale: str
 
     @property
     def has_sample(self) -> np.ndarray:
         """Which time stamps have a sample, bool (sample,): a power cut may leave time stamps without images."""
-        return self.record.samples < len(self.channel)
+        return self.record.samples < self.count
 
 
 def draw_instants(
@@ -132,7 +134,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     decoded: dict[int, np.ndarray] = {}
     for sample in np.unique(nearest).tolist():
         with unless_damaged():  # The findings name it.
-            decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
+            decoded[sample] = source.read(int(samples[sample]))
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: pixels.embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
@@ -169,9 +171,9 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
                 if len(shape) != (3 if kind == "camera" else 2):
                     raise FormatError(f"{record.sensor.path}/{channel}: samples of {list(shape)} are no {kind}")
                 render, scale = prepare(trace, record.sensor, width)
-                source: Any = trace.source(name, channel)
-                stored = _RadarPoints(source) if kind == "radar points" else source.channel(channel)
-                images = _Images(kind, title, record, stored, render, scale)
+                stored = trace.source(name, channel).channel(channel)
+                found = _with_speed(stored, record.sensor) if kind == "radar points" else (stored.sample, len(stored))
+                images = _Images(kind, title, record, *found, render, scale)
                 readable += [images] if images.has_sample.any() else []
     return readable
 
@@ -253,24 +255,18 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     return render, "red recedes"
 
 
-class _RadarPoints:
-    """Position and radial speed of the points of `_radar_points`, read like one channel: f4 (frame, point, 4)."""
+def _with_speed(xyz: Channel, sensor: Sensor) -> tuple[Callable[[int], np.ndarray], int]:
+    """A function that gives the points of a frame, f4 (point, 4): x, y, z, m, and the speed at which they recede, m/s;
+    and the number of frames."""
+    doppler, shape = sensor.channel("doppler") if "doppler" in sensor.specs else None, xyz.spec.shape
+    if len(shape) != 2 or shape[1] != 3 or (doppler and doppler.spec.shape != shape[:1]):
+        raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
 
-    def __init__(self, sensor: Sensor) -> None:
-        self._xyz = sensor.channel("xyz")
-        self._doppler = sensor.channel("doppler") if "doppler" in sensor.specs else None
-        shape = self._xyz.spec.shape
-        if len(shape) != 2 or shape[1] != 3 or (self._doppler and self._doppler.spec.shape != shape[:1]):
-            raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
+    def read(number: int) -> np.ndarray:
+        speed = np.zeros(shape[:1], "f4") if doppler is None else doppler.sample(number)
+        return np.column_stack([xyz.sample(number), speed])
 
-    def __len__(self) -> int:
-        return len(self._xyz) if self._doppler is None else min(len(self._xyz), len(self._doppler))
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Points of some frames, (frame, point, 4): x, y, z, m, and the speed at which they recede, m/s."""
-        xyz = self._xyz.read(start, stop)
-        speed = np.zeros(xyz.shape[:2], "f4") if self._doppler is None else self._doppler.read(start, stop)
-        return np.concatenate([xyz, speed[..., None]], axis=-1)
+    return read, len(xyz) if doppler is None else min(len(xyz), len(doppler))
 
 
 def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
