@@ -46,8 +46,9 @@ def named_recordings(entries: Sequence[str], output_root: Path | None = None) ->
     return {name: found[name] for name in sorted(found)}
 
 
-#: The splits by their number in an `assign`ment; NO_SPLIT is none of them. Layout.
+#: The splits by their number in an `assign`ment, in full and as most formats call them; NO_SPLIT is none. Layout.
 SPLITS = ("train", "validation", "test")
+SHORT_SPLITS = ("train", "val", "test")
 NO_SPLIT = -1
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from rover_pipeline.datasets.splits import SHORT_SPLITS
 from rover_pipeline.errors import naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
@@ -30,8 +31,6 @@ from rover_pipeline.validation.rig import is_plausible
 
 #: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
 SCHEMA = "2026.04"
-#: The names that the splits have here.
-GROUPS = ("train", "val", "test")
 #: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts. `box2d` is centre and size
 #: in the picture, 0 to 1; `box3d` centre and extents along x, y and z of the lidar, m; `pose` yaw, pitch, roll of the
 #: lidar in the world, degrees. Layout.
@@ -70,7 +69,7 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
         about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
     """
     pa = arrow()
-    texts = {"label": [*classes], "group": [*GROUPS]}
+    texts = {"label": [*classes], "group": [*SHORT_SPLITS]}
     dictionaries = {name: pa.array(each, pa.string()) for name, each in texts.items()}
     metadata = {
         "schema_version": SCHEMA,

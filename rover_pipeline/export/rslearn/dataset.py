@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.datasets.options import RslearnOptions
-from rover_pipeline.datasets.splits import Course
+from rover_pipeline.datasets.splits import SHORT_SPLITS, Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError, naming
@@ -218,7 +218,7 @@ def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers
     vectors = {"trajectory": windows.collection([path], crs)}
     if (tracks := ground.tracks(part)) is not None:
         vectors["tracks"] = windows.collection(tracks, crs)
-    about = {"recording": group, "slice": part.number, "split": windows.SPLIT_NAMES[part.split]}
+    about = {"recording": group, "slice": part.number, "split": SHORT_SPLITS[part.split]}
     files: list[Path] = []
     for tile in windows.tiles_of(observed, extent, options.tile_px, options.min_share):
         keys = {"group": group, "window": windows.window_name(part.number, tile)}
