@@ -105,24 +105,6 @@ def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, op
     return scenes
 
 
-def scene_records(
-    scene: Scene, host: str, counts: np.ndarray, first_frame: int, first_agent: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """A scene's record, (1,), and those of its frames, (frame,), of a vehicle `host`. `counts`: (frame,), number of
-    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset."""
-    frames = np.zeros(len(scene.times), FRAME)
-    past = first_agent + np.cumsum(counts)
-    frames["timestamp"] = scene.times
-    frames["agent_index_interval"] = np.column_stack([past - counts, past])
-    frames["ego_translation"], frames["ego_rotation"] = scene.pos, scene.rot
-    # No traffic light is known: the intervals stay [0, 0).
-    record = np.zeros(1, SCENE)
-    record["frame_index_interval"] = first_frame, first_frame + len(frames)
-    record["host"] = host
-    record["start_time"], record["end_time"] = scene.times[0], scene.times[-1]
-    return record, frames
-
-
 # Agents: tracked objects at the instants of frames, such that l5kit's own filter keeps all of them.
 #
 # `l5kit.dataset.select_agents` drops an agent that is 50 m or more from the rig, or none of the road users, and cuts
