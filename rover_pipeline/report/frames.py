@@ -96,7 +96,7 @@ def draw_instants(
     drawn = (_draw_frames(source, times) for source in sources)
     # A result without a valid frame that shows anything is none to look at.
     frames = [row for row in drawn if not all(each.empty and each.invalid for each in row)]
-    return [Instant(float(time - begin), list(row)) for time, row in zip(times, zip(*frames, strict=True), strict=True)]
+    return [Instant(float(at - begin), list(row)) for at, row in zip(times, zip(*frames, strict=True), strict=False)]
 
 
 def draw_overlays(trace: Trace, width: int) -> list[Frame]:
