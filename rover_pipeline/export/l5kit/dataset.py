@@ -84,7 +84,7 @@ def _agents_of(
         around = scene.times[0] / 1e9 - options.max_gap, scene.times[-1] / 1e9 + options.max_gap
         start, stop = np.searchsorted(ts, around).tolist()
         found = reader.read(start, stop, ts).levelled(reader.up, level)
-        yield records.agents_at(scene.times, scene.pos, found, weights, options)
+        yield records.agents_at(scene, found, weights, options)
 
 
 class _Store:
