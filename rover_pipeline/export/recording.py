@@ -18,7 +18,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.table import TABLE
-from rover_pipeline.validation.rig import camera_lens, sensor_mount
+from rover_pipeline.validation.rig import camera_lens, section, sensor_mount
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Recording:
     def _names(self) -> Names:
         if self.wanted is not None:
             return self.wanted
-        sensors = (read_provenance(self.path / "_odom") or {}).get("sensors")
-        lidar = sensors.get("lidar") if isinstance(sensors, dict) else None
+        lidar = section(read_provenance(self.path / "_odom"), "sensors").get("lidar")
         return Names({type: self.rig.main(type, lidar if type == "lidar" else None) for type in TYPES}, self.rig)
 
     def each(self, *types: str) -> list[Recording]:

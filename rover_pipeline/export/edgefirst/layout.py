@@ -52,19 +52,16 @@ _BATCH = 4096  # Schedule.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
 
 
-#: The values of a box, or of a sample without one, by column. What is absent is null.
-Row = dict[str, Any]
-
-
 def track_id(recording: str, track: int) -> str:
     """The name of a track, unique among all datasets."""
     return str(uuid.uuid5(_TRACKS, f"{recording}/{track}"))
 
 
-def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> None:
+def write_table(path: Path, rows: Iterable[dict[str, Any]], classes: Sequence[str], about: Mapping[str, Any]) -> None:
     """Write the table in batches, so that memory stays small. Raises MissingExtraError where pyarrow is not installed.
 
     Args:
+        rows: the values of a box, or of a sample without one, by column. What is absent is null.
         classes: names of all classes, in the order of `label_index`.
         about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
     """

@@ -336,7 +336,7 @@ class Sequence:
                 data["lidar.jpeg"] = encode_picture(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
-    def rows(self, classes: list[str]) -> Iterator[layout.Row]:
+    def rows(self, classes: list[str]) -> Iterator[dict[str, Any]]:
         """The rows of the table, in order."""
         angles = from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
         for number, group, pose in zip(self.chosen.tolist(), self._groups, map(tuple, angles.tolist()), strict=True):
@@ -344,7 +344,7 @@ class Sequence:
             sample |= {"timestamp": float(self._sweeps.ts[number])}
             yield from [sample | box for box in self._boxes(number, classes)] or [sample]
 
-    def _boxes(self, number: int, classes: list[str]) -> Iterator[layout.Row]:
+    def _boxes(self, number: int, classes: list[str]) -> Iterator[dict[str, Any]]:
         """The columns of each object of a sample."""
         if self.objects is None or number >= len(self.objects.valid):
             return
