@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.instances import Names, entry_of
 from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import FormatError
@@ -16,9 +16,12 @@ from rover_pipeline.format.provenance import read_provenance, run_command
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE
-from rover_pipeline.validation.rig import camera_lens, section, sensor_mount
+
+if TYPE_CHECKING:
+    from rover_pipeline.camera.lens import Lens
+    from rover_pipeline.kinematics.mount import Mount
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Recording:
     def _names(self) -> Names:
         if self.wanted is not None:
             return self.wanted
-        lidar = section(read_provenance(self.path / "_odom"), "sensors").get("lidar")
+        sensors = (read_provenance(self.path / "_odom") or {}).get("sensors")
+        lidar = sensors.get("lidar") if isinstance(sensors, dict) else None
         return Names({type: self.rig.main(type, lidar if type == "lidar" else None) for type in TYPES}, self.rig)
 
     def each(self, *types: str) -> list[Recording]:
@@ -85,11 +89,11 @@ class Recording:
 
     def mount(self, sensor: str) -> Mount:
         """The pose of a sensor in the frame of the lidar."""
-        return sensor_mount(self.path, self.called(sensor))
+        return load("rover_pipeline.validation.rig:sensor_mount")(self.path, self.called(sensor))
 
     def lens(self) -> Lens:
         """The lens of the camera. Raises FormatError where its sidecar is missing, or is not the camera's."""
-        return camera_lens(self.path, self.called("camera"))
+        return load("rover_pipeline.validation.rig:camera_lens")(self.path, self.called("camera"))
 
     def require(self, reference: str, format: str) -> None:
         """Raise FormatError, which says what to make and how, when a channel that the format needs is not there."""
