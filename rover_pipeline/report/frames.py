@@ -186,8 +186,11 @@ def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
 
 
 def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    aspect = _lidar_aspect(trace.path, Rig(trace.path).raw(sensor.name))
-    return lambda images: _range_pictures(images, width, aspect), _LIDAR_SCALE
+    span = 0.0
+    with suppress(LookupError, TypeError, ValueError):
+        beams = read_sidecar(trace.path, Rig(trace.path).raw(sensor.name))["beam_intrinsics"]
+        span = float(np.ptp(np.asarray(beams["beam_altitude_angles"], "f8")))
+    return lambda images: _range_pictures(images, width, _aspect(span)), _LIDAR_SCALE
 
 
 def _lidar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
@@ -210,17 +213,9 @@ def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.nd
     return [pixels.resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
-def _lidar_aspect(trace: Path, lidar: str) -> float:
-    """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
-    try:
-        angles = read_sidecar(trace, lidar)["beam_intrinsics"]["beam_altitude_angles"]
-        return _aspect(float(np.ptp(np.asarray(angles, "f8"))))
-    except (LookupError, TypeError, ValueError):
-        return _aspect(0.0)
-
-
 def _aspect(span: float) -> float:
-    """The same of beams that span an angle, degrees; 0 = not known."""
+    """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high. `span`: of
+    the beams, degrees; 0 = not known."""
     return float(np.clip(360 / span, 3, 8)) if span > 0 else 4.0
 
 
@@ -245,12 +240,9 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     axis = _read_axes(trace.path / f"_{Rig(trace.path).raw(sensor.name)}_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
-        far = reach(samples)
-        return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
-
-    def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1]) if axis is None else axis
-        return float(distance[is_plausible(distance)].max(initial=1.0))
+        far = float(distance[is_plausible(distance)].max(initial=1.0))
+        return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
 
     return render, "red recedes"
 
