@@ -92,11 +92,8 @@ def summarise_track(track: Track, truth: Track | None = None, reference_rms: flo
         truth_rms = _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
     speed = track.speed[np.isfinite(track.speed)]
     keep = np.unique(np.linspace(0, max(0, len(pos) - 1), min(len(pos), _PATH_POINTS)).round().astype(int))
-    quality = {}
-    for channel in track.quality:
-        values = channel.values[np.isfinite(channel.values)]
-        if len(values):
-            quality[channel.name] = (float(values.min()), float(np.median(values)), float(values.max()))
+    finite = {each.name: each.values[np.isfinite(each.values)] for each in track.quality}
+    quality = {name: (each.min(), np.median(each), each.max()) for name, each in finite.items() if len(each)}
     return Motion(
         source=track.source,
         distance_m=float(accuracy.way(track.ts[track.valid], pos)[-1]) if track.known else 0.0,
