@@ -44,7 +44,7 @@ ALL: dict[str, int] = {
     "camera": 4,
     "clocks": 17,
     "datasets": 1,
-    "draw": 29,
+    "draw": 28,
     "engine": 22,
     "export": 51,
     "format": 33,

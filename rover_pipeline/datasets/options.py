@@ -58,9 +58,12 @@ class DatasetOptions(Options):
         return ()
 
 
+#: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
+_TRAJECTORY = tuple(f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel"))
+_OBJECTS = tuple(f"_objects/{name}" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
 #: The channels that a deskewed sweep and a pose are made from, of either kind of lidar, of images or of points.
 SWEEPS = (
-    *("lidar/ts", "lidar/rng?", "lidar/rfl?", "_odom/pos", "_odom/rot", "_odom/vel", "_odom/acc", "_odom/avel"),
+    *("lidar/ts", "lidar/rng?", "lidar/rfl?", *_TRAJECTORY),
     *("lidar/xyz?", "lidar/count?", "lidar/time?", "lidar/intensity?"),
 )
 
@@ -73,10 +76,6 @@ class KittiOptions(DatasetOptions):
     def needs(self) -> tuple[str, ...]:
         return (*SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
-
-#: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
-_TRAJECTORY = tuple(f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel"))
-_OBJECTS = tuple(f"_objects/{name}" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
 
 #: Kinds of files of an EdgeFirst sample, by their suffix.
 EdgefirstFile = Literal[

@@ -46,8 +46,9 @@ def named_recordings(entries: Sequence[str], output_root: Path | None = None) ->
     return {name: found[name] for name in sorted(found)}
 
 
-#: The splits by their number in an `assign`ment; NO_SPLIT is none of them. Layout.
+#: The splits by their number in an `assign`ment, in full and as most formats call them; NO_SPLIT is none. Layout.
 SPLITS = ("train", "validation", "test")
+SHORT_SPLITS = ("train", "val", "test")
 NO_SPLIT = -1
 
 
@@ -70,13 +71,9 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
     `by: place` of a recording without positions.
     """
     first = {course.name: course.ts[0] for course in reversed(courses) if len(course.ts)}
-    begins = [first.get(course.name, 0.0) for course in courses]
-    blocks = [_blocks(course, begin, options) for course, begin in zip(courses, begins, strict=True)]
+    blocks = [_blocks(course, first.get(course.name, 0.0), options) for course in courses]
     chosen = _choose(courses, blocks, options)
-    return [
-        _without_gaps(course, begin, block, splits[block.of_sample], splits, options)
-        for course, begin, block, splits in zip(courses, begins, blocks, chosen, strict=True)
-    ]
+    return [_without_gaps(*each, options) for each in zip(courses, blocks, chosen, strict=True)]
 
 
 def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
@@ -97,6 +94,7 @@ def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndar
 class _Blocks(NamedTuple):
     """The blocks of one recording."""
 
+    begin: float  #: of the first block in time, s.
     keys: list[tuple[int, ...]]  #: of each block, such as its number or its cell.
     of_sample: np.ndarray  #: i8 (N,), the block of each sample. Samples without a position have any, and are left out.
     seconds: np.ndarray  #: f8 (blocks,), how long each lasts.
@@ -104,7 +102,7 @@ class _Blocks(NamedTuple):
 
 def _blocks(course: Course, begin: float, options: SplitOptions) -> _Blocks:
     if not len(course.ts):
-        return _Blocks([], np.zeros(0, "i8"), np.zeros(0))
+        return _Blocks(begin, [], np.zeros(0, "i8"), np.zeros(0))
     if options.by == "recording":
         cells = np.zeros((len(course.ts), 1), "i8")
     elif options.by == "time":
@@ -121,7 +119,7 @@ def _blocks(course: Course, begin: float, options: SplitOptions) -> _Blocks:
     steps = np.minimum(steps, 2 * np.median(steps[:-1]) if len(steps) > 1 else 1.0)
     steps[-1:] = np.median(steps[:-1]) if len(steps) > 1 else 1.0
     seconds = np.bincount(of_sample, steps, minlength=len(unique))
-    return _Blocks([tuple(map(int, cell)) for cell in unique], of_sample, seconds)
+    return _Blocks(begin, [tuple(map(int, cell)) for cell in unique], of_sample, seconds)
 
 
 def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: SplitOptions) -> list[np.ndarray]:
@@ -144,13 +142,12 @@ def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: Split
     return [np.array([split_of[block] for block in each], "i1") for each in keys]
 
 
-def _without_gaps(
-    course: Course, begin: float, blocks: _Blocks, of_sample: np.ndarray, of_block: np.ndarray, options: SplitOptions
-) -> np.ndarray:
-    """The split of each sample, NO_SPLIT where a sample of another split could be nearer than the gap."""
-    splits = of_sample.astype("i1")
+def _without_gaps(course: Course, blocks: _Blocks, of_block: np.ndarray, options: SplitOptions) -> np.ndarray:
+    """The split of each sample by that of its block; NO_SPLIT where a sample of another split could be nearer than the
+    gap."""
+    splits = of_block[blocks.of_sample]
     if options.by == "time" and len(splits):
-        elapsed = course.ts - begin
+        elapsed = course.ts - blocks.begin
         for at, key in enumerate(blocks.keys):
             for other, boundary in ((at - 1, key[0]), (at + 1, key[0] + 1)):
                 if 0 <= other < len(of_block) and of_block[other] != of_block[at]:

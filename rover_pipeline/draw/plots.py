@@ -1,15 +1,12 @@
-"""Figures for documents and notebooks, drawn by Matplotlib on white paper, with axes in physical units."""
+"""Parts of figures for documents and notebooks: Matplotlib on white paper, with axes in physical units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon
-from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw.map_view import FloorPlan
 from rover_pipeline.draw.pixels import HEIGHTS, colour_map, decibel_limits, distance_limits
@@ -21,8 +18,6 @@ _DISTANCES = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 15
 _MAX_POINTS = 40_000
 #: Size of points of unknown strength. Layout.
 _SIZE = 15.0
-#: An arrow is as long as the way of a body in this time, s. Layout.
-_ARROW_S = 1.0
 
 
 class Bins(NamedTuple):
@@ -99,15 +94,6 @@ def _mark_invalid(plot: Axes, seconds: np.ndarray, valid: np.ndarray) -> None:
     period = float(np.median(np.diff(seconds))) if len(seconds) > 1 else 1.0
     for begin, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         plot.axvspan(seconds[begin] - period / 2, seconds[end - 1] + period / 2, color="0.85", zorder=0)
-
-
-def draw_velocity(figure: Figure, seconds: np.ndarray, vel: np.ndarray, sigma: np.ndarray, valid: np.ndarray) -> None:
-    """Velocities, f8 (frame, 3), m/s, front-left-up, plus and minus one standard deviation."""
-    plot = figure.subplots()
-    draw_curves(plot, seconds, vel, valid, ["ahead", "to the left", "up"])
-    for line, low, high in zip(plot.lines, (vel - sigma).T, (vel + sigma).T, strict=True):
-        plot.fill_between(seconds, low, high, where=valid.tolist(), color=line.get_color(), alpha=0.3, linewidth=0)
-    plot.set(xlabel="time (s)", ylabel="velocity of the radar (m/s)")
 
 
 def draw_cells(
@@ -221,78 +207,3 @@ def draw_plan(plot: Axes, plan: FloorPlan | None) -> None:
     """The floor plan below everything else, where there is one."""
     if plan is not None:
         plot.imshow(plan.image, extent=plan.extent, zorder=0)
-
-
-def draw_trajectory(
-    figure: Figure, seconds: np.ndarray, pos: np.ndarray, valid: np.ndarray, plan: FloorPlan | None
-) -> None:
-    """Positions, f8 (pose, 3), m, from above on a floor plan, and their height over time."""
-    pos = np.where(valid[:, None], pos, np.nan)
-    figure.set_size_inches(10, 5.5)
-    above, height = figure.subplots(1, 2, width_ratios=(2, 1))
-    above.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
-    height.set(xlabel="time (s)", ylabel="z (m)")
-    for plot in (above, height):
-        plot.grid(alpha=0.3)
-    if not valid.any():
-        say_empty(above, "no valid pose")
-        return
-    draw_plan(above, plan)
-    above.plot(pos[:, 0], pos[:, 1], color="0.5", linewidth=1)
-    points = above.scatter(pos[:, 0], pos[:, 1], 8, seconds, cmap=colour_map("value"), zorder=2)
-    add_colour_bar(above, points, "time (s)")
-    first = pos[valid][0]
-    above.plot(first[0], first[1], "r^", zorder=3)
-    height.plot(seconds, pos[:, 2], marker="." if len(pos) < 30 else "")
-
-
-class Body(NamedTuple):
-    """A body in the world, m: its box, where it was before, f8 (N, 3), how it moves, m/s, and what it is called."""
-
-    track: int
-    centre: np.ndarray
-    extent: np.ndarray
-    yaw: float
-    vel: np.ndarray
-    past: np.ndarray
-    label: str
-
-
-def draw_bodies(plot: Axes, bodies: Sequence[Body]) -> None:
-    """Each box from above with its label, where it goes within a second, and where it came from."""
-    for body in bodies:
-        colour = f"C{body.track % 10}"
-        x, y = middle = body.centre[:2]
-        along, across = np.array([[np.cos(body.yaw), np.sin(body.yaw)], [-np.sin(body.yaw), np.cos(body.yaw)]])
-        along, across = along * body.extent[0] / 2, across * body.extent[1] / 2
-        corners = middle + np.stack([along + across, across - along, -along - across, along - across])
-        plot.add_patch(Polygon(corners, fill=False, edgecolor=colour, linewidth=2))
-        plot.plot(body.past[:, 0], body.past[:, 1], color=colour, linewidth=1)
-        ahead = tuple(middle + _ARROW_S * body.vel[:2])
-        plot.annotate("", ahead, (x, y), arrowprops={"arrowstyle": "->", "color": colour})
-        style: dict[str, Any] = {"xytext": (0, 14), "textcoords": "offset points", "ha": "center", "color": colour}
-        said = plot.annotate(body.label, (x, y), **style)
-        said.set_path_effects([withStroke(linewidth=3, foreground="white")])
-    if not bodies:
-        say_empty(plot, "no body moves in this frame")
-
-
-def draw_clock_model(
-    figure: Figure, seconds: np.ndarray, valid: np.ndarray, late: np.ndarray, error: np.ndarray,
-    number: np.ndarray, segment: np.ndarray,
-) -> None:  # fmt: skip
-    """What a model of a clock changed, lost samples, and how wrong its times can be. `late`: recorded minus modelled
-    time, f8 (sample,), s; `error`: its largest error, s; `number`, lost samples counted; `segment` of the clock."""
-    upper, lower = add_rows(figure, 2)
-    draw_curves(upper, seconds, 1e3 * late[:, None], valid, [""], dots=True)
-    upper.set_ylabel("recorded minus\nmodelled time (ms)")
-    lost = np.flatnonzero((np.diff(number) > 1) & (np.diff(segment) == 0))
-    for position in (seconds[lost] + seconds[lost + 1]) / 2:
-        upper.axvline(position, color="tab:red", linewidth=1)
-    for position in seconds[1:][np.diff(segment) != 0]:
-        upper.axvline(position, color="black", linewidth=1, linestyle="--")
-    draw_curves(lower, seconds, 1e3 * error.astype("f8")[:, None], valid, [""])
-    lower.set_ylabel("largest error (ms)")
-    lower.set_ylim(bottom=0)
-    absent, segments = int((number[lost + 1] - number[lost] - 1).sum()), int(segment.max(initial=0)) + 1
-    upper.set_title(f"lost samples (red): {absent}, segments: {segments}", fontsize="medium")

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
@@ -20,9 +20,6 @@ from rover_pipeline.format.provenance import require_fresh
 from rover_pipeline.format.rig import TYPES
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.lookup import load
-
-if TYPE_CHECKING:
-    from rover_pipeline.export.recording import Recording
 
 #: The product that the point cloud formats export instead of sweeps when it is named as the sensor.
 MAP = "_map"
@@ -103,7 +100,7 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     if options.make:
         needs = (options.sensor,) if options.sensor else reads
         load(f"{__name__}.making:make_needed")(entries, needs, several, cores=options.threads)
-    recording: type[Recording] = load(f"{__name__}.recording:Recording")
+    recording = load(f"{__name__}.recording:Recording")
     for trace in paths:
         views = recording.of(trace).each(*several)
         shown = [view.called(each.removesuffix("?")) for view in views for each in reads]

@@ -25,10 +25,11 @@ from rover_pipeline.datasets.splits import SPLITS, Course, assign, named_recordi
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.layout import Layout
-from rover_pipeline.export.output import DatasetOutput, dataset_output, leave_stamp, merge, older_dataset, publish
-from rover_pipeline.export.recording import OPTIONAL, Recording
+from rover_pipeline.export.output import dataset_output, leave_stamp, merge, older_dataset, publish
+from rover_pipeline.export.recording import Recording
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.provenance import fingerprint, require_fresh, versions
@@ -51,25 +52,17 @@ class ExportJob:
     options: Any  #: of the format, its own model.
     split_options: SplitOptions  #: how samples are split; see `split`.
     threads: int  #: number of samples that may be worked on at the same time.
-    output: DatasetOutput  #: the dataset that is being made. `output.part` makes a part that survives an interruption.
+    folder: Path  #: where the files of the dataset go.
+    part: Callable[[str, Callable[[], Iterable[Path]]], bool]  #: makes a part that survives an interruption.
     #: the dataset that this one replaces, for formats that add to it; None where there is none.
     older: Path | None = None
     #: what the user should know; they are printed, and kept in the provenance.
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def folder(self) -> Path:
-        """Where the files of the dataset go."""
-        return self.output.folder
-
     @cached_property
     def layout(self) -> Layout:
         """The files of the format."""
         return load(f"{self.format.module}:LAYOUT")
-
-    def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
-        """See `DatasetOutput.part`."""
-        return self.output.part(key, make)
 
     def key(self, recording: Recording) -> str | None:
         """The name of a recording as a key of paths; None where the dataset is of this one alone."""
@@ -192,7 +185,7 @@ def export_dataset(
         older = out if found else None
     begin = time.monotonic()
     with dataset_output(out, identity) as output:
-        job = ExportJob(format, recordings, options, split_options, threads, output, older)
+        job = ExportJob(format, recordings, options, split_options, threads, output.folder, output.part, older)
         for recording in recordings:
             _note_others(job, recording)
         load(f"{format.module}:write")(job)

@@ -106,8 +106,7 @@ def write(job: ExportJob) -> None:
             raise FormatError(f"{recording.path}: no sweep is left by every: {options.every}; take a smaller one")
         _write_sequence(job, recording, sequence, sweeps, chosen)
         courses.append(Course(recording.name, sweeps.ts[chosen], sweeps.poses.pos[chosen]))
-    names = [each.name for each in job.recordings]
-    job.save("recordings", (f"{sequence} {name}" for sequence, name in zip(sequences, names, strict=True)))
+    job.save("recordings", (f"{name} {each.name}" for name, each in zip(sequences, job.recordings, strict=True)))
     splits = job.split(courses)
     for code, split in enumerate(SPLITS):
         chosen_of = zip(sequences, splits, strict=True)
@@ -124,19 +123,14 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
     job.in_parts(recording.name, range(len(chosen)), write_sweep, "sweep")
     times = sweeps.ts[chosen]
     job.save("times", times - times[0], sequence=name)
-    camera_from_lidar = _camera_from_lidar(recording)
+    mount = recording.mount("camera")
+    rotation = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
+    camera_from_lidar = Poses(rotation, matmul(-rotation, mount.translation)).matrices
     matrices = {**dict.fromkeys(_MATRICES, _projection(job, recording)), "Tr": camera_from_lidar[:3]}
     job.save("calibration", matrices, sequence=name)
     lidar = sweeps.poses.select(chosen).matrices
     poses = matmul(camera_from_lidar, inv(lidar[0]), lidar, inv(camera_from_lidar))
     job.save("poses", poses[:, :3].reshape(-1, 12), sequence=name)
-
-
-def _camera_from_lidar(recording: Recording) -> np.ndarray:
-    """The transform of lidar coordinates to those of the camera, right-down-front; f8 (4, 4)."""
-    mount = recording.mount("camera")
-    rotation = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
-    return Poses(rotation, matmul(-rotation, mount.translation)).matrices
 
 
 def _projection(job: ExportJob, recording: Recording) -> np.ndarray:

@@ -59,9 +59,8 @@ def _loaded(name: str) -> DatasetFormat | None:
     return None
 
 
-def dataset_info(folder: Path) -> dict[str, Any]:
-    """What a dataset holds, as JSON can hold it. Raises FormatError when it is no dataset of a known format."""
-    format = _require(folder)
+def dataset_info(folder: Path, format: DatasetFormat) -> dict[str, Any]:
+    """What a dataset of a format holds, as JSON can hold it."""
     provenance = _provenance(folder, format) or {}
     with _of_others(folder, format):
         figures = _of_module(format, "describe", load(f"{format.module}:LAYOUT").counts)(folder)
@@ -94,9 +93,8 @@ def _number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def dataset_problems(folder: Path) -> Iterator[str]:
+def dataset_problems(folder: Path, format: DatasetFormat) -> Iterator[str]:
     """One line for each rule of its format that a dataset breaks, and for files that changed after the export."""
-    format = _require(folder)
     provenance = None
     try:
         provenance = _provenance(folder, format)
@@ -161,13 +159,6 @@ def _provenance(folder: Path, format: DatasetFormat) -> dict[str, Any] | None:
     return read_provenance(own) if os.path.isdir(own) else None
 
 
-def _require(folder: Path) -> DatasetFormat:
-    if (format := recognise(folder)) is None:
-        known = ", ".join(DATASETS)
-        raise FormatError(f"{folder}: is neither a trace nor a dataset of a known format ({known})")
-    return format
-
-
 def print_info(entries: Sequence[str], as_json: bool) -> int:
     """Print what is in traces and datasets. Returns the exit status."""
     describe_trace = load("rover_pipeline.format.info:trace_info")
@@ -181,7 +172,7 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
             failed = True
     texts = list(map(load("rover_pipeline.format.info:as_text"), described))
     for dataset in datasets:
-        described.append(dataset_info(dataset))
+        described.append(dataset_info(*dataset))
         texts.append(as_text(described[-1]))
     print(json.dumps(described, indent=2) if as_json else printable("\n".join(texts)))
     return int(failed)
@@ -196,7 +187,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
     if against is not None and against.path is not None and len(traces) != 1:
         raise ConfigError(f"check: --against {against.path} is of one trace, and {len(traces)} are given")
     found = [(trace, problems(trace, threads)) for trace in traces]
-    found += [(each, dataset_problems(each)) for each in datasets]
+    found += [(folder, dataset_problems(folder, format)) for folder, format in datasets]
     printed = 0
     by_folder: dict[str, Any] = {}
     for folder, lines in found:
@@ -241,9 +232,11 @@ def _until_error(problems: Iterator[str], trace: Path) -> Iterator[str]:
         yield f"{trace}: cannot be checked further: {describe(error)}"
 
 
-def _traces_and_datasets(entries: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """The traces and the exported datasets that entries stand for. A trace may hold a dataset's files too."""
-    datasets = [Path(os.path.normpath(entry)) for entry in entries if recognise(Path(entry)) is not None]
-    rest = [entry for entry in entries if Path(os.path.normpath(entry)) not in datasets or is_trace(Path(entry))]
+def _traces_and_datasets(entries: Sequence[str]) -> tuple[list[Path], list[tuple[Path, DatasetFormat]]]:
+    """The traces, and the exported datasets with their formats, that entries stand for. A trace may hold a dataset's
+    files too."""
+    formats = {entry: recognise(Path(entry)) for entry in entries}
+    datasets = [(Path(os.path.normpath(entry)), format) for entry in entries if (format := formats[entry])]
+    rest = [entry for entry in entries if not formats[entry] or is_trace(Path(entry))]
     traces = locate_traces(rest, Path(), None) if rest else ()
     return list(traces), datasets

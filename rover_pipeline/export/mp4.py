@@ -88,10 +88,6 @@ _TIMED_CHANNELS = (
 _PAST_S = 10.0
 
 
-#: The area of a panel: left, top, width and height, pixels.
-_Area = tuple[int, int, int, int]
-
-
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
     """Write one trace as a video, the new file `out`. It does not depend on the number of threads. Raises FormatError
     where the trace has nothing that can be shown."""
@@ -155,9 +151,9 @@ def _panels_of(recording: Recording, kind: str, type: str) -> list[tuple[str, Re
     return [(kind, main), *((f"{kind} {view.called(type)}", view) for view in others)]
 
 
-def arrange(shown: Sequence[str]) -> dict[str, _Area]:
-    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap. The
-    panels of several sensors of a type share the place of one."""
+def arrange(shown: Sequence[str]) -> dict[str, tuple[int, int, int, int]]:
+    """Left, top, width and height, pixels, of the panels that show something. They fill the picture: what is not
+    recorded leaves no gap. The panels of several sensors of a type share the place of one."""
     rows: list[tuple[int, dict[str, float]]] = []
     for height, widths in _ROWS:
         alike = {kind: [name for name in shown if name.partition(" ")[0] == kind] for kind in widths}

@@ -159,8 +159,8 @@ class _Camera:
         rot, pos = self._poses.select(self._chosen).rotated(self._level)
         poses = Poses(matmul(rot, FLU_FROM_OPENGL), pos).matrices.tolist()
         frames = [
-            {"file_path": name, "transform_matrix": pose, "timestamp": time}
-            for name, pose, time in zip(self.names(), poses, self._ts[self._chosen].tolist(), strict=True)
+            {"file_path": f"images/{self._prefix}{at:06d}.jpeg", "transform_matrix": pose, "timestamp": time}
+            for at, pose, time in zip(self._chosen.tolist(), poses, self._ts[self._chosen].tolist(), strict=True)
         ]
         if masked:
             # A pixel that is mixed with black at the rim holds no colour of the world.
@@ -168,10 +168,6 @@ class _Camera:
             self._job.save("mask", mask, **self._keys)
             frames = [{**frame, "mask_path": f"masks/{self._prefix}mask.png"} for frame in frames]
         return frames
-
-    def names(self) -> list[str]:
-        """The pictures, as `transforms.json` names them."""
-        return [f"images/{self._prefix}{number:06d}.jpeg" for number in self._chosen.tolist()]
 
     def _write_picture(self, number: int) -> list[Path]:
         """The recorded JPEG itself, unless it has to be undistorted."""
@@ -215,7 +211,7 @@ def _write_scene(job: ExportJob, recording: Recording, cameras: list[_Camera], s
         content |= lenses[0]
     else:
         frames = [[{**each, **lens} for each in part] for part, lens in zip(frames, lenses, strict=True)]
-    content |= _split_names([name for camera in cameras for name in camera.names()], splits)
+    content |= _split_names([frame["file_path"] for frame in chain(*frames)], splits)
     if job.options.points:
         job.save("seed", _seed(recording, job.options.points), recording=job.key(recording))
         content["ply_file_path"] = "seed.ply"

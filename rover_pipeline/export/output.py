@@ -274,15 +274,9 @@ def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> s
 
 def tree_files(folder: Path) -> dict[str, int]:
     """Paths below a dataset's folder, with `/` -> bytes, without its provenance and stamps."""
-    found: dict[str, int] = {}
-    for place, _, names in os.walk(folder):
-        relative = os.path.relpath(place, folder)
-        for name in names:
-            if relative == "." and (name == PROVENANCE or name.startswith(STAMP)):
-                continue
-            key = name if relative == "." else f"{relative}/{name}"
-            found[key] = os.lstat(os.path.join(place, name)).st_size
-    return found
+    paths = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    sizes = {path.removeprefix(f"{folder}/"): os.lstat(path).st_size for path in paths}
+    return {name: size for name, size in sizes.items() if name != PROVENANCE and not name.startswith(STAMP)}
 
 
 def known_states(provenance: dict[str, Any]) -> list[Any]:

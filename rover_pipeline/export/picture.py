@@ -7,15 +7,18 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
+from matplotlib.patheffects import withStroke
 
 from rover_pipeline.draw import plots
 from rover_pipeline.draw.formatting import count as counted
-from rover_pipeline.draw.pixels import metres
+from rover_pipeline.draw.pixels import colour_map, metres
 from rover_pipeline.draw.plots import Bins
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.export.objects import object_classes
@@ -40,8 +43,8 @@ _MAP = "_map"
 _MAX_LINES, _MAX_OF_MATRIX, _MAX_CHANNELS = 16, 9, 6
 #: Samples of a waterfall, and samples of curves to both sides of the one that a figure of a channel is about. Layout.
 _WATERFALL, _AROUND = 1000, 200
-#: How much of the past of a body is drawn, s. Layout.
-_PAST_S = 3.0
+#: How much of the past of a body is drawn, s, and the time in which it goes as far as its arrow is long. Layout.
+_PAST_S, _ARROW_S = 3.0, 1.0
 
 
 def save_picture(trace: Path, name: str, out: Path, frame: int = 0) -> None:
@@ -208,9 +211,23 @@ def _draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:
 def _draw_trajectory(figure: Figure, sensor: Sensor) -> None:
     """The path from above, that of `_odom` on the floor plan if there is a map, and the height over time."""
     seconds, valid = _clock(sensor)
+    pos = np.where(valid[:, None], sensor.channel("pos").read_whole(len(seconds)), np.nan)
+    figure.set_size_inches(10, 5.5)
+    above, height = figure.subplots(1, 2, width_ratios=(2, 1))
+    above.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
+    height.set(xlabel="time (s)", ylabel="z (m)")
+    for plot in (above, height):
+        plot.grid(alpha=0.3)
+    if not valid.any():
+        plots.say_empty(above, "no valid pose")
+        return
     # Other trajectories have worlds of their own, in which the map is elsewhere.
-    plan = read_floor_plan(sensor.path.parent / _MAP) if sensor.name == "_odom" else None
-    plots.draw_trajectory(figure, seconds, sensor.channel("pos").read_whole(len(seconds)), valid, plan)
+    plots.draw_plan(above, read_floor_plan(sensor.path.parent / _MAP) if sensor.name == "_odom" else None)
+    above.plot(pos[:, 0], pos[:, 1], color="0.5", linewidth=1)
+    points = above.scatter(pos[:, 0], pos[:, 1], 8, seconds, cmap=colour_map("value"), zorder=2)
+    plots.add_colour_bar(above, points, "time (s)")
+    above.plot(*pos[valid][0, :2], "r^", zorder=3)
+    height.plot(seconds, pos[:, 2], marker="." if len(pos) < 30 else "")
 
 
 def _draw_map(figure: Figure, folder: Path) -> None:
@@ -226,22 +243,33 @@ def _draw_objects(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Each box with its track and class, where it goes within a second, and where its track came from."""
     times = sensor.times(sensor.length())
     begin = int(np.searchsorted(times, times[frame] - _PAST_S))
-    channels = ("count", "centre", "extent", "yaw", "vel", "track", "probability")
+    channels = ("count", "track", "centre", "extent", "yaw", "vel", "probability")
     past = {name: sensor.channel(name).read(begin, frame + 1) for name in channels}
     now = {name: values[-1] for name, values in past.items()}
     figure.set_size_inches(9, 6.5)
     plot = plots.add_view_from_above(figure, "x (m)", "y (m)")
     plots.draw_plan(plot, read_floor_plan(sensor.path.parent / _MAP))
     _draw_way(plot, sensor, frame)
-    classes, bodies = object_classes(sensor), []
-    for at in range(int(now["count"])):
-        track, vel, probability = int(now["track"][at]), now["vel"][at], now["probability"][at]
+    classes = object_classes(sensor)
+    for track, centre, extent, yaw, vel, probability in zip(
+        *(now[name][: now["count"]] for name in channels[1:]), strict=True
+    ):
+        colour, (x, y) = f"C{track % 10}", centre[:2]
+        along, across = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
+        along, across = along * extent[0] / 2, across * extent[1] / 2
+        corners = centre[:2] + np.stack([along + across, across - along, -along - across, along - across])
+        plot.add_patch(Polygon(corners, fill=False, edgecolor=colour, linewidth=2))
+        way = past["centre"][past["track"] == track]  # a track is at most once in a sweep
+        plot.plot(way[:, 0], way[:, 1], color=colour, linewidth=1)
+        ahead = tuple(centre[:2] + _ARROW_S * vel[:2])
+        plot.annotate("", ahead, (x, y), arrowprops={"arrowstyle": "->", "color": colour})
         likely, speed = int(probability.argmax()), np.hypot(*vel[:2])
         label = f"{track}: {classes[likely]} {probability[likely]:.0%}, {speed:.1f} m/s"
-        way = past["centre"][past["track"] == track]  # a track is at most once in a sweep
-        centre, extent, yaw = (now[name][at] for name in ("centre", "extent", "yaw"))
-        bodies.append(plots.Body(track, centre, extent, yaw, vel, way, label))
-    plots.draw_bodies(plot, bodies)
+        style: dict[str, Any] = {"xytext": (0, 14), "textcoords": "offset points", "ha": "center", "color": colour}
+        said = plot.annotate(label, (x, y), **style)
+        said.set_path_effects([withStroke(linewidth=3, foreground="white")])
+    if not now["count"]:
+        plots.say_empty(plot, "no body moves in this frame")
     plot.autoscale_view()
 
 
@@ -261,8 +289,13 @@ def _draw_way(plot: Axes, sensor: Sensor, frame: int) -> None:
 def _draw_velocity(figure: Figure, sensor: Sensor) -> None:
     """The velocity in all frames, plus and minus one standard deviation. Frames that are not valid are gaps."""
     seconds, valid = _clock(sensor)
+    vel = sensor.channel("vel").read()
     sigma = np.sqrt(np.diagonal(sensor.channel("cov").read(), axis1=1, axis2=2))
-    plots.draw_velocity(figure, seconds, sensor.channel("vel").read(), sigma, valid)
+    plot = figure.subplots()
+    plots.draw_curves(plot, seconds, vel, valid, ["ahead", "to the left", "up"])
+    for line, low, high in zip(plot.lines, (vel - sigma).T, (vel + sigma).T, strict=True):
+        plot.fill_between(seconds, low, high, where=valid.tolist(), color=line.get_color(), alpha=0.3, linewidth=0)
+    plot.set(xlabel="time (s)", ylabel="velocity of the radar (m/s)")
 
 
 def _draw_partners(figure: Figure, sensor: Sensor) -> None:
@@ -289,7 +322,19 @@ def _draw_times(figure: Figure, sensor: Sensor) -> None:
         sensor.channel(name).read_whole(len(seconds)) for name in ("smooth", "error", "number", "segment")
     )
     late = sensor.times(len(seconds)) - smooth
-    plots.draw_clock_model(figure, seconds, valid, late, error, number, segment)
+    upper, lower = plots.add_rows(figure, 2)
+    plots.draw_curves(upper, seconds, 1e3 * late[:, None], valid, [""], dots=True)
+    upper.set_ylabel("recorded minus\nmodelled time (ms)")
+    lost = np.flatnonzero((np.diff(number) > 1) & (np.diff(segment) == 0))
+    for position in (seconds[lost] + seconds[lost + 1]) / 2:
+        upper.axvline(position, color="tab:red", linewidth=1)
+    for position in seconds[1:][np.diff(segment) != 0]:
+        upper.axvline(position, color="black", linewidth=1, linestyle="--")
+    plots.draw_curves(lower, seconds, 1e3 * error.astype("f8")[:, None], valid, [""])
+    lower.set_ylabel("largest error (ms)")
+    lower.set_ylim(bottom=0)
+    absent, segments = int((number[lost + 1] - number[lost] - 1).sum()), int(segment.max(initial=0)) + 1
+    upper.set_title(f"lost samples (red): {absent}, segments: {segments}", fontsize="medium")
 
 
 def _is_image(spec: ChannelSpec) -> bool:
@@ -387,7 +432,7 @@ def _draw_waterfall(plot: Axes, sensor: Sensor, name: str, seconds: np.ndarray, 
     """A channel of one axis over time, upward along that axis. Of long recordings evenly spaced samples are shown."""
     channel, axis = sensor.channel(name), axes_and_unit(sensor.name, name, sensor.specs[name])[0][0]
     chosen = np.unique(np.linspace(0, len(seconds) - 1, _WATERFALL).round().astype(int))
-    values = _real(np.concatenate([channel.read(int(at), int(at) + 1) for at in chosen]))
+    values = _real(np.stack([channel.sample(at) for at in chosen.tolist()]))
     rows = _bins(sensor, axis, values.shape[1])
     rows = rows._replace(label=rows.label.partition(", positive")[0])  # channels share the height of the picture
     plots.draw_cells(plot, rows, Bins("", seconds[chosen]), values.T, _label(sensor, name))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_pipeline.engine.instances import Names, entry_of
+from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -21,9 +22,6 @@ from rover_pipeline.table import TABLE
 if TYPE_CHECKING:
     from rover_pipeline.camera.lens import Lens
     from rover_pipeline.kinematics.mount import Mount
-
-#: Ends a reference to a channel that is read where it is there.
-OPTIONAL = "?"
 
 
 @dataclass(frozen=True)

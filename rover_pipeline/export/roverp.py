@@ -151,7 +151,6 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
     count, size = labels.length(), options.segment
     row, column = (((np.arange(size) + 0.5) * old / size).astype(int) for old in labels.specs["labels"].shape)
     spec = ChannelSpec(format="lzmaf", type="u1", shape=(size, size), desc="Class of each pixel. [row, column]")
-    names = [META, TS, VALID, "segment", "segment_i"]
     target.mkdir(parents=True, exist_ok=True)
     scratch = target / ".labels"
     with SensorWriter(scratch, {VALID: VALID_SPEC, "segment": spec}) as writer:
@@ -161,13 +160,12 @@ def _write_labels(folder: Path, target: Path, options: RoverpOptions) -> list[Pa
             # Labels are no brightness: a mean of two classes is a third one. So each new pixel is that at its middle.
             segment = labels.channel("labels").read(start, stop)[:, row[:, None], column]
             writer.append(ts=ts[start:stop], valid=valid[start:stop], segment=segment)
-    for name in names:
-        (scratch / name).rename(target / name)
+    made = [each.rename(target / each.name) for each in sorted(scratch.iterdir())]
     scratch.rmdir()
     if (folder / _CLASSES).exists():
         replace_json(target / _CLASSES, read_json(folder / _CLASSES))
-        names.append(_CLASSES)
-    return [target / name for name in names]
+        made.append(target / _CLASSES)
+    return made
 
 
 def describe(folder: Path) -> dict[str, object]:

@@ -113,13 +113,11 @@ class PosedSweeps(RawSweeps):
             metadata=self._metadata,
             odometry=self.odometry,
         )
-        xyz = made["xyz"][0]
-        if not self.has_points:
-            is_return = np.isfinite(xyz).all(-1)
-            return Sweep(xyz[is_return], images["rfl"][is_return] if "rfl" in images else None)
-        xyz = xyz[: int(images["count"])]
+        xyz, bright = made["xyz"][0], images.get("rfl")
+        if self.has_points:
+            xyz = xyz[: int(images["count"])]
+        if "intensity" in images:
+            share = np.nan_to_num(images["intensity"][: len(xyz)] / read_points(self._metadata).full_intensity)
+            bright = np.clip(np.round(255 * share), 0, 255).astype("u1")
         known = np.isfinite(xyz).all(-1)
-        if "intensity" not in images:
-            return Sweep(xyz[known], None)
-        share = np.nan_to_num(images["intensity"][: len(xyz)][known] / read_points(self._metadata).full_intensity)
-        return Sweep(xyz[known], np.clip(np.round(255 * share), 0, 255).astype("u1"))
+        return Sweep(xyz[known], None if bright is None else bright[known])

@@ -40,8 +40,7 @@ def write_kitti(trace: Path, out: Path, options: ExportOptions) -> None:
     axes of KITTI's camera (right-down-front), because a rotation of both frames changes no error of a trajectory.
     """
     _, poses = _read_poses(trace, options)
-    rows = np.concatenate([poses.rot, poses.pos[:, :, None]], 2).reshape(-1, 12)
-    np.savetxt(out, rows, fmt="%.12e")
+    np.savetxt(out, poses.matrices[:, :3].reshape(-1, 12), fmt="%.12e")
 
 
 def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from rover_pipeline.clocks.tuning import TUNING as CLOCKS
 from rover_pipeline.draw.formatting import count as counted
 from rover_pipeline.draw.formatting import duration, join, percent
 from rover_pipeline.options import ReportOptions
-from rover_pipeline.report.read.contents import Remark
 from rover_pipeline.report.summary import (
     Finding,
     RadarSpeed,
@@ -20,6 +18,7 @@ from rover_pipeline.report.summary import (
     StepSummary,
     SyncSummary,
     Verdict,
+    finding,
 )
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.accuracy import MIN_ALIGNED
@@ -51,13 +50,13 @@ class Evidence(NamedTuple):
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
-    failed: Mapping[str, str] = MappingProxyType({})  #: outputs that were asked for and not made -> why.
-    remarks: Sequence[Remark] = ()  #: what a look at a few samples of the raw sensors found.
-    reference: bool = False  #: whether a path came with the recording.
-    radar: str = "radar"  #: name of the main one, as is the lidar's.
-    lidar: str = "lidar"
-    one_chirp: bool = False  #: whether a frame of the radar is a single chirp, which measures no velocity.
-    mounts: Sequence[tuple[str, str]] = ()  #: sensors whose mount is not what `rig` says, and by how much.
+    failed: Mapping[str, str]  #: outputs that were asked for and not made -> why.
+    remarks: Sequence[Finding]  #: what a look at a few samples of the raw sensors found.
+    reference: bool  #: whether a path came with the recording.
+    radar: str  #: name of the main one, as is the lidar's.
+    lidar: str
+    one_chirp: bool  #: whether a frame of the radar is a single chirp, which measures no velocity.
+    mounts: Sequence[tuple[str, str]]  #: sensors whose mount is not what `rig` says, and by how much.
 
     @property
     def empty(self) -> set[str]:
@@ -71,8 +70,8 @@ def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
         *_check_findings(evidence),
         *_missing(evidence),
         *_start_and_end(evidence, options),
-        *(finding for sensor in evidence.raw for finding in _raw_sensor(evidence.trace, sensor, options)),
-        *(_finding("error" if each.useless else "warning", each.place, each.text) for each in evidence.remarks),
+        *(each for sensor in evidence.raw for each in _raw_sensor(evidence.trace, sensor, options)),
+        *evidence.remarks,
         *_results(evidence, options),
     ]
     unique = list({(each.place, each.text): each for each in findings}.values())
@@ -111,10 +110,6 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
 
 
-def _finding(severity: Severity, place: str, text: str, advice: str = "", *, figure: str = "") -> Finding:
-    return Finding(severity=severity, place=place, text=text, advice=advice, figure=figure)
-
-
 def _check_findings(evidence: Evidence) -> Iterator[Finding]:
     """What `check` says. Damaged raw sensors are errors; results are not, because they can be computed again."""
     undecodable: dict[str, list[str]] = {}
@@ -124,15 +119,15 @@ def _check_findings(evidence: Evidence) -> Iterator[Finding]:
             continue  # said once, of the sensor
         if place.startswith("_"):
             remedy = f"rover-pipeline run {evidence.trace} --outputs {_sensor(place)[1:]}"
-            yield _finding("warning", place, text, f"Make it again: {remedy}")
+            yield finding("warning", place, text, f"Make it again: {remedy}")
         elif _UNDECODABLE.match(text) and not place.endswith("/ts"):
             undecodable.setdefault(place, []).append(text)
         else:
-            yield _finding("warning" if line in evidence.repaired else "error", place, text)
+            yield finding("warning" if line in evidence.repaired else "error", place, text)
     for place, texts in undecodable.items():
         more = f", and {counted(len(texts) - 1, 'more sample')} like it" if len(texts) > 1 else ""
         remedy = f"rover-pipeline run {evidence.trace} --config input='{{mark_corrupt: true}}'"
-        yield _finding("error", place, f"{texts[0]}{more}", f"To keep all other samples: {remedy}")
+        yield finding("error", place, f"{texts[0]}{more}", f"To keep all other samples: {remedy}")
 
 
 def _missing(evidence: Evidence) -> Iterator[Finding]:
@@ -154,11 +149,11 @@ def _missing(evidence: Evidence) -> Iterator[Finding]:
             why = f": {evidence.failed[name]}"
         command = f"rover-pipeline run {evidence.trace} --outputs {name[1:]}"
         advice = "" if name in evidence.failed else f"This makes it, or says why not: {command}"
-        yield _finding("error", name, f"was not made{also}{why}", advice)
+        yield finding("error", name, f"was not made{also}{why}", advice)
     for name, reason in evidence.failed.items():
         if name not in roots:
             again = " again" if name in [each.sensor for each in evidence.steps] else ""
-            yield _finding("error", name, f"was not made{again}: {reason}")
+            yield finding("error", name, f"was not made{again}: {reason}")
 
 
 def _sensor(place: str) -> str:
@@ -176,50 +171,50 @@ def _start_and_end(evidence: Evidence, options: ReportOptions) -> Iterator[Findi
     raw = evidence.raw
     if not raw:
         only = " but a path that came with it: there is nothing to make results of" if evidence.reference else ""
-        yield _finding("note" if evidence.reference else "error", "trace", f"holds no raw sensor{only}")
+        yield finding("note" if evidence.reference else "error", "trace", f"holds no raw sensor{only}")
     if evidence.one_chirp:
         text = "sends one chirp a frame, which measures how far targets are and not how fast"
-        yield _finding("note", evidence.radar, text)
+        yield finding("note", evidence.radar, text)
     running = [each for each in raw if each.start_s is not None]
     for each in running:
         late = (each.start_s or 0.0) - min(other.start_s or 0.0 for other in running)
         early = max(other.end_s or 0.0 for other in running) - (each.end_s or 0.0)
         if late > options.max_late_s:
-            yield _finding("warning", each.name, f"starts {duration(late)} after the first sensor")
+            yield finding("warning", each.name, f"starts {duration(late)} after the first sensor")
         if early > options.max_late_s:
             advice = "Look for a lost connection or a full disk."
-            yield _finding("error", each.name, f"ends {duration(early)} before the recording does", advice)
+            yield finding("error", each.name, f"ends {duration(early)} before the recording does", advice)
 
 
 def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     """Whether the sensor can be read, is complete, valid and as fast as it was configured."""
     if sensor.error:
-        yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
+        yield finding("error", sensor.name, f"cannot be read: {sensor.error}")
         return
     if not sensor.samples:
-        yield _finding("error", sensor.name, "holds no samples")
+        yield finding("error", sensor.name, "holds no samples")
         return
     if sensor.whole < sensor.samples:
         shortest = min(sensor.channels, key=lambda channel: channel.samples)
         text = f"was cut off: {shortest.name} has {sensor.whole:,} of {counted(sensor.samples, 'sample')}"
         remedy = f"rover-pipeline run {trace} --config input='{{truncate: true}}'"
-        yield _finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}", figure="samples")
+        yield finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}", figure="samples")
     share = sensor.lost / (sensor.samples + sensor.lost)
     lost = f"lost {counted(sensor.lost, 'sample')} ({percent(share)}) in {counted(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
         silent = f"is silent for {duration(sensor.longest_gap_s)}; {lost}"
-        yield _finding("error", sensor.name, silent, figure="longest_gap_s")
+        yield finding("error", sensor.name, silent, figure="longest_gap_s")
     elif sensor.lost:
-        yield _finding("warning" if share > options.max_lost_share else "note", sensor.name, lost, figure="lost")
+        yield finding("warning" if share > options.max_lost_share else "note", sensor.name, lost, figure="lost")
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
         text = f"has {sensor.invalid:,} of {counted(sensor.samples, 'sample')} not valid ({percent(share)})"
         above: Severity = "error" if share > TUNING.max_invalid_share else "warning"
-        yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text, figure="invalid")
+        yield finding(above if share > options.max_invalid_share else "note", sensor.name, text, figure="invalid")
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
         text = f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz"
         advice = "Samples may have been lost evenly, or the configuration is another recording's."
-        yield _finding("warning", sensor.name, text, advice, figure="rate_hz")
+        yield finding("warning", sensor.name, text, advice, figure="rate_hz")
 
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
@@ -230,7 +225,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     for step in evidence.steps:
         if step.left_out:
             # Without a valid pose there is no map, which the finding about the odometry says.
-            yield _finding("note" if is_short or lost else "error", step.sensor, f"is left out: {step.left_out}")
+            yield finding("note" if is_short or lost else "error", step.sensor, f"is left out: {step.left_out}")
         for note in step.notes:
             place, text = _split(note, step.sensor)
             if text.startswith(tuple(f"{name}/" for name in evidence.empty)) or _UNTRUSTED in text:
@@ -242,23 +237,23 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             few = "/" not in place and any(
                 each.name == _sensor(place) and each.samples < CLOCKS.rate_window for each in evidence.raw
             )
-            yield _finding("note" if few else "warning", place, text)
+            yield finding("note" if few else "warning", place, text)
         if step.corrupt:
             text = f"{counted(step.corrupt, 'sample')} of its input cannot be decoded, or was not measured as a whole"
-            yield _finding("error", step.sensor, text, "`check` names those that cannot be decoded.")
+            yield finding("error", step.sensor, text, "`check` names those that cannot be decoded.")
         if step.dropped:
             text = f"{counted(step.dropped, 'sample')} of its input left out: not all channels have them"
-            yield _finding("warning", step.sensor, text)
+            yield finding("warning", step.sensor, text)
     for sensor in evidence.virtual:
         if sensor.error:
-            yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
+            yield finding("error", sensor.name, f"cannot be read: {sensor.error}")
             continue
         inherited, outside = evidence.explained.get(sensor.name, (0, 0))
         own, others = sensor.invalid - inherited - outside, sensor.samples - inherited - outside
         share = own / max(1, others)
         if outside:
             text = f"{counted(outside, 'sample')} before the first or after the last pose: none is known there"
-            yield _finding("note", sensor.name, text)
+            yield finding("note", sensor.name, text)
         if evidence.one_chirp and sensor.name == f"_{evidence.radar}_velocity":
             continue
         if share > options.max_invalid_share:
@@ -267,13 +262,13 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             useless = (path and share > TUNING.max_invalid_share) or own == sensor.samples > MIN_ALIGNED
             if path and useless and is_short:
                 text = f"{text}: {counted(sweeps, 'sweep is', 'sweeps are')} too few for a trajectory"
-                yield _finding("note", sensor.name, text, figure="invalid")
+                yield finding("note", sensor.name, text, figure="invalid")
             else:
                 advice = 'The figures below, under "How good is the path?", show why.' if path else ""
-                yield _finding("error" if useless else "warning", sensor.name, text, advice, figure="invalid")
+                yield finding("error" if useless else "warning", sensor.name, text, advice, figure="invalid")
     speed = evidence.radar_speed
     if speed and speed.above_share:
-        yield _finding(
+        yield finding(
             "warning" if speed.above_share > options.max_invalid_share else "note",
             evidence.radar,
             f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
@@ -284,7 +279,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         ours, radars = speed.contradicted_mps
         moves = f"moves at {ours:.1f} m/s" if round(ours, 1) else "stands still"
         for_share = percent(speed.contradicted_share or 0.0)
-        yield _finding(
+        yield finding(
             "warning",
             "_odom",
             f"{moves} while the radar sees {radars:.1f} m/s, for {for_share} of the time",
@@ -294,9 +289,9 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     for name, text in evidence.mounts:
         command = f"`rover-pipeline calibrate rig {evidence.trace} -o rig.yaml`"
         advice = f"{command} measures it; see first that the trajectory is right."
-        yield _finding("warning", name, text, advice)
+        yield finding("warning", name, text, advice)
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:
             text = f"has no sample near in time for {percent(share)} of the reference's"
-            yield _finding("warning", f"_sync/{each.sensor}", text, figure="missing")
+            yield finding("warning", f"_sync/{each.sensor}", text, figure="missing")

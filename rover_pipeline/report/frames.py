@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rover_pipeline.draw.charts import Chart, Curve, Span
 from rover_pipeline.draw.pixels import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.errors import ConfigError, FormatError, as_damage, unless_damaged
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.rig import TYPES, Rig
 from rover_pipeline.format.sensor import Sensor, read_axes
@@ -67,14 +68,15 @@ class _Images:
     kind: str
     title: str
     record: SensorRecord
-    channel: Any
+    read: Callable[[int], np.ndarray]  #: gives a sample by its number.
+    count: int  #: of the samples.
     render: _Render
     scale: str
 
     @property
     def has_sample(self) -> np.ndarray:
         """Which time stamps have a sample, bool (sample,): a power cut may leave time stamps without images."""
-        return self.record.samples < len(self.channel)
+        return self.record.samples < self.count
 
 
 def draw_instants(
@@ -94,7 +96,7 @@ def draw_instants(
     drawn = (_draw_frames(source, times) for source in sources)
     # A result without a valid frame that shows anything is none to look at.
     frames = [row for row in drawn if not all(each.empty and each.invalid for each in row)]
-    return [Instant(float(time - begin), list(row)) for time, row in zip(times, zip(*frames, strict=True), strict=True)]
+    return [Instant(float(at - begin), list(row)) for at, row in zip(times, zip(*frames, strict=True), strict=False)]
 
 
 def draw_overlays(trace: Trace, width: int) -> list[Frame]:
@@ -132,7 +134,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     decoded: dict[int, np.ndarray] = {}
     for sample in np.unique(nearest).tolist():
         with unless_damaged():  # The findings name it.
-            decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
+            decoded[sample] = source.read(int(samples[sample]))
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: pixels.embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.kind](values) for sample, values in decoded.items() if source.kind in _NOTHING}
@@ -169,9 +171,9 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
                 if len(shape) != (3 if kind == "camera" else 2):
                     raise FormatError(f"{record.sensor.path}/{channel}: samples of {list(shape)} are no {kind}")
                 render, scale = prepare(trace, record.sensor, width)
-                source: Any = trace.source(name, channel)
-                stored = _RadarPoints(source) if kind == "radar points" else source.channel(channel)
-                images = _Images(kind, title, record, stored, render, scale)
+                stored = trace.source(name, channel).channel(channel)
+                found = _with_speed(stored, record.sensor) if kind == "radar points" else (stored.sample, len(stored))
+                images = _Images(kind, title, record, *found, render, scale)
                 readable += [images] if images.has_sample.any() else []
     return readable
 
@@ -184,8 +186,11 @@ def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
 
 
 def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    aspect = _lidar_aspect(trace.path, Rig(trace.path).raw(sensor.name))
-    return lambda images: _range_pictures(images, width, aspect), _LIDAR_SCALE
+    span = 0.0
+    with suppress(LookupError, TypeError, ValueError):
+        beams = read_sidecar(trace.path, Rig(trace.path).raw(sensor.name))["beam_intrinsics"]
+        span = float(np.ptp(np.asarray(beams["beam_altitude_angles"], "f8")))
+    return lambda images: _range_pictures(images, width, _aspect(span)), _LIDAR_SCALE
 
 
 def _lidar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
@@ -208,17 +213,9 @@ def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.nd
     return [pixels.resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
-def _lidar_aspect(trace: Path, lidar: str) -> float:
-    """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
-    try:
-        angles = read_sidecar(trace, lidar)["beam_intrinsics"]["beam_altitude_angles"]
-        return _aspect(float(np.ptp(np.asarray(angles, "f8"))))
-    except (LookupError, TypeError, ValueError):
-        return _aspect(0.0)
-
-
 def _aspect(span: float) -> float:
-    """The same of beams that span an angle, degrees; 0 = not known."""
+    """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high. `span`: of
+    the beams, degrees; 0 = not known."""
     return float(np.clip(360 / span, 3, 8)) if span > 0 else 4.0
 
 
@@ -243,34 +240,25 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     axis = _read_axes(trace.path / f"_{Rig(trace.path).raw(sensor.name)}_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
-        far = reach(samples)
-        return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
-
-    def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1]) if axis is None else axis
-        return float(distance[is_plausible(distance)].max(initial=1.0))
+        far = float(distance[is_plausible(distance)].max(initial=1.0))
+        return [pixels.radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
 
     return render, "red recedes"
 
 
-class _RadarPoints:
-    """Position and radial speed of the points of `_radar_points`, read like one channel: f4 (frame, point, 4)."""
+def _with_speed(xyz: Channel, sensor: Sensor) -> tuple[Callable[[int], np.ndarray], int]:
+    """A function that gives the points of a frame, f4 (point, 4): x, y, z, m, and the speed at which they recede, m/s;
+    and the number of frames."""
+    doppler, shape = sensor.channel("doppler") if "doppler" in sensor.specs else None, xyz.spec.shape
+    if len(shape) != 2 or shape[1] != 3 or (doppler and doppler.spec.shape != shape[:1]):
+        raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
 
-    def __init__(self, sensor: Sensor) -> None:
-        self._xyz = sensor.channel("xyz")
-        self._doppler = sensor.channel("doppler") if "doppler" in sensor.specs else None
-        shape = self._xyz.spec.shape
-        if len(shape) != 2 or shape[1] != 3 or (self._doppler and self._doppler.spec.shape != shape[:1]):
-            raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
+    def read(number: int) -> np.ndarray:
+        speed = np.zeros(shape[:1], "f4") if doppler is None else doppler.sample(number)
+        return np.column_stack([xyz.sample(number), speed])
 
-    def __len__(self) -> int:
-        return len(self._xyz) if self._doppler is None else min(len(self._xyz), len(self._doppler))
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Points of some frames, (frame, point, 4): x, y, z, m, and the speed at which they recede, m/s."""
-        xyz = self._xyz.read(start, stop)
-        speed = np.zeros(xyz.shape[:2], "f4") if self._doppler is None else self._doppler.read(start, stop)
-        return np.concatenate([xyz, speed[..., None]], axis=-1)
+    return read, len(xyz) if doppler is None else min(len(xyz), len(doppler))
 
 
 def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:

@@ -11,7 +11,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.mounts import MountEstimate, moved, prior_covariance
 from rover_pipeline.numerics.robust import FALSE_ALARM
 from rover_pipeline.report.fleet import Row
-from rover_pipeline.report.summary import Finding, MountSummary
+from rover_pipeline.report.summary import MountSummary, finding
 
 
 def compare_mounts(rows: Sequence[Row]) -> list[Row]:
@@ -27,7 +27,7 @@ def compare_mounts(rows: Sequence[Row]) -> list[Row]:
             if summary and (off := moved(other, estimate)).probability * tests < FALSE_ALARM:
                 text = f"has another mount than in {name}: {off}"
                 advice = "It was moved between them, or its options are others: calibrate these recordings apart."
-                new = Finding(severity="warning", place=each.sensor, text=text, advice=advice)
+                new = finding("warning", each.sensor, text, advice)
                 good = {"verdict": "fair", "headline": f"{each.sensor} {text}."} if summary.verdict == "good" else {}
                 summary = summary.model_copy(update={"findings": (*summary.findings, new), **good})
         found.append(replace(row, summary=summary))

@@ -98,7 +98,6 @@ class Contents:
         #: speed of the radar by its poses, or else by the track, and by its own Doppler measurements.
         self.pose_speed = motion.read_speed(get(f"_{self.radar}_pose")) or self.track
         self.radar_speed = motion.read_speed(get(f"_{self.radar}_velocity"))
-        self.radar_speed_sigma = motion.read_speed_sigma(get(f"_{self.radar}_velocity"))
         self.clocks = section(self.provenances.get("_sync"), "measured")
         self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
@@ -111,8 +110,7 @@ def _summarise(
     steps = processing.summarise_steps(trace.path, contents.provenances)
     radar_speed, sidecar = None, read_sidecar(trace.path, contents.radar) if contents.radar in records else {}
     if sidecar:
-        speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
-        radar_speed = motion.compare_radar_speed(sidecar, *speeds)
+        radar_speed = motion.compare_radar_speed(sidecar, contents.pose_speed, contents.radar_speed)
     compared, (mounts, wrong, tested) = list(own_comparisons(trace.path)), found()
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(

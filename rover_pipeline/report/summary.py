@@ -32,6 +32,11 @@ class Finding(_Model):
     figure: str = Field("", description="Key of the figure that it is about, such as `lost`; empty without one.")
 
 
+def finding(severity: Severity, place: str, text: str, advice: str = "", *, figure: str = "") -> Finding:
+    """A finding from its parts in their order."""
+    return Finding(severity=severity, place=place, text=text, advice=advice, figure=figure)
+
+
 class Intervals(_Model):
     """Times between neighbouring samples, and how far samples stray from a constant rate."""
 

@@ -13,8 +13,8 @@ import pytest
 from rover_pipeline.cli import main
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
-from rover_pipeline.export.dataset import ExportJob, dataset_settings, export_dataset
-from rover_pipeline.export.output import tree_files
+from rover_pipeline.export.dataset import dataset_settings, export_dataset
+from rover_pipeline.export.output import DatasetOutput, tree_files
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.lookup import load
 from tests.kit import small_trace, write_odometry
@@ -51,26 +51,26 @@ def test_an_interrupted_export_continues_and_gives_the_same_bytes(
 ) -> None:
     whole = content(export(traces, tmp_path / "whole"))
     made: list[str] = []
-    part = ExportJob.part
+    part = DatasetOutput.part
 
-    def interrupted(job: ExportJob, key: str, make: object) -> bool:
+    def interrupted(output: DatasetOutput, key: str, make: object) -> bool:
         if len(made) == 1:
             raise KeyboardInterrupt
         made.append(key)
-        return part(job, key, make)  # type: ignore[arg-type]
+        return part(output, key, make)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ExportJob, "part", interrupted)
+    monkeypatch.setattr(DatasetOutput, "part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export(traces, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
     done: list[bool] = []
 
-    def counted(job: ExportJob, key: str, make: object) -> bool:
-        done.append(part(job, key, make))  # type: ignore[arg-type]
+    def counted(output: DatasetOutput, key: str, make: object) -> bool:
+        done.append(part(output, key, make))  # type: ignore[arg-type]
         return done[-1]
 
-    monkeypatch.setattr(ExportJob, "part", counted)
+    monkeypatch.setattr(DatasetOutput, "part", counted)
     assert content(export(traces, tmp_path / "out")) == whole
     assert done == [False, True] and "1 of its parts are finished" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "whole"]
@@ -78,13 +78,13 @@ def test_an_interrupted_export_continues_and_gives_the_same_bytes(
 
 def test_parts_of_other_inputs_are_not_used(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(traces, tmp_path / "in")
-    part = ExportJob.part
+    part = DatasetOutput.part
 
-    def interrupted(job: ExportJob, key: str, make: object) -> bool:
-        part(job, key, make)  # type: ignore[arg-type]
+    def interrupted(output: DatasetOutput, key: str, make: object) -> bool:
+        part(output, key, make)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ExportJob, "part", interrupted)
+    monkeypatch.setattr(DatasetOutput, "part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export(tmp_path / "in", tmp_path / "out")
     monkeypatch.undo()
@@ -94,10 +94,10 @@ def test_parts_of_other_inputs_are_not_used(traces: Path, tmp_path: Path, monkey
 
 
 def test_an_error_leaves_nothing(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(job: ExportJob, key: str, make: object) -> bool:
+    def fails(output: DatasetOutput, key: str, make: object) -> bool:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(ExportJob, "part", fails)
+    monkeypatch.setattr(DatasetOutput, "part", fails)
     with pytest.raises(Exception, match="out: cannot be written: No space left on device"):
         export(traces, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -106,14 +106,14 @@ def test_an_error_leaves_nothing(traces: Path, tmp_path: Path, monkeypatch: pyte
 def test_of_two_exports_into_one_folder_one_says_so(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_end, part = threading.Event(), threading.Event(), ExportJob.part
+    begun, may_end, part = threading.Event(), threading.Event(), DatasetOutput.part
 
-    def waits(job: ExportJob, key: str, make: object) -> bool:
+    def waits(output: DatasetOutput, key: str, make: object) -> bool:
         begun.set()
         may_end.wait(30)
-        return part(job, key, make)  # type: ignore[arg-type]
+        return part(output, key, make)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ExportJob, "part", waits)
+    monkeypatch.setattr(DatasetOutput, "part", waits)
     first = threading.Thread(target=export, args=(traces, tmp_path / "out"))
     first.start()
     begun.wait(30)

@@ -149,6 +149,13 @@ def test_invalid_frames_are_marked_and_those_that_cannot_be_decoded_have_no_imag
     assert frames["camera"].image is None and frames["lidar"].image is not None
 
 
+def test_a_recording_whose_only_images_are_invalid_and_empty_has_none_to_look_at(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 4, sensors=("lidar",), invalid={})
+    sensor(trace, "_bev", times(4), np.zeros(4, "u1"), occupancy=np.zeros((4, 16, 24), "u1"))
+    records = {record.name: record for record in read_sensors(Trace(trace))}
+    assert draw_instants(Trace(trace), records, START_S, instants=2, width=64) == []
+
+
 def test_the_earlier_one_of_two_equally_near_samples_is_the_nearest() -> None:
     assert nearest_samples(np.array([0.0, 1, 2]), np.array([-5, 0.5, 1.4, 1.6, 9])).tolist() == [0, 0, 1, 2, 2]
     assert nearest_samples(np.array([7.0]), np.array([1.0, 9])).tolist() == [0, 0]

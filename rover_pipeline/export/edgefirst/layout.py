@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from rover_pipeline.datasets.splits import SHORT_SPLITS
 from rover_pipeline.errors import naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.layout import File, Files, Layout
@@ -30,8 +31,6 @@ from rover_pipeline.validation.rig import is_plausible
 
 #: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
 SCHEMA = "2026.04"
-#: The names that the splits have here.
-GROUPS = ("train", "val", "test")
 #: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts. `box2d` is centre and size
 #: in the picture, 0 to 1; `box3d` centre and extents along x, y and z of the lidar, m; `pose` yaw, pitch, roll of the
 #: lidar in the world, degrees. Layout.
@@ -53,24 +52,21 @@ _BATCH = 4096  # Schedule.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
 
 
-#: The values of a box, or of a sample without one, by column. What is absent is null.
-Row = dict[str, Any]
-
-
 def track_id(recording: str, track: int) -> str:
     """The name of a track, unique among all datasets."""
     return str(uuid.uuid5(_TRACKS, f"{recording}/{track}"))
 
 
-def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> None:
+def write_table(path: Path, rows: Iterable[dict[str, Any]], classes: Sequence[str], about: Mapping[str, Any]) -> None:
     """Write the table in batches, so that memory stays small. Raises MissingExtraError where pyarrow is not installed.
 
     Args:
+        rows: the values of a box, or of a sample without one, by column. What is absent is null.
         classes: names of all classes, in the order of `label_index`.
         about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
     """
     pa = arrow()
-    texts = {"label": [*classes], "group": [*GROUPS]}
+    texts = {"label": [*classes], "group": [*SHORT_SPLITS]}
     dictionaries = {name: pa.array(each, pa.string()) for name, each in texts.items()}
     metadata = {
         "schema_version": SCHEMA,

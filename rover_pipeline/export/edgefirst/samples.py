@@ -15,7 +15,7 @@ import numpy as np
 
 from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import EdgefirstOptions
-from rover_pipeline.datasets.splits import Course
+from rover_pipeline.datasets.splits import SHORT_SPLITS, Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.task import PREPARED
 from rover_pipeline.errors import FormatError
@@ -266,7 +266,7 @@ class Sequence:
             _, self._camera_poses, valid = read_sensor_poses(poses)
             self._camera_poses.pos[~valid] = np.nan
         self.chosen = np.zeros(0, "i8")
-        self._groups: dict[int, str] = {}
+        self._groups: list[str] = []
         # The sweeps for which all files can be made.
         self._candidates = self._sweeps.good[self._sweeps.good % options.every == 0]
         for nearest in (self._picture_of, self._frame_of):
@@ -292,7 +292,7 @@ class Sequence:
         """Take the samples that are in a split."""
         inside = splits >= 0
         self.chosen = self._candidates[inside]
-        self._groups = {int(at): layout.GROUPS[code] for at, code in zip(self.chosen, splits[inside], strict=True)}
+        self._groups = [SHORT_SPLITS[code] for code in splits[inside]]
 
     def write(self, job: ExportJob, number: int) -> list[Path]:
         """Write the files of one sample; returns their paths."""
@@ -336,15 +336,15 @@ class Sequence:
                 data["lidar.jpeg"] = encode_picture(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
-    def rows(self, classes: list[str]) -> Iterator[layout.Row]:
+    def rows(self, classes: list[str]) -> Iterator[dict[str, Any]]:
         """The rows of the table, in order."""
         angles = from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
-        for number, (yaw, pitch, roll) in zip(self.chosen.tolist(), angles.tolist(), strict=True):
-            sample = {"name": self.name, "frame": number, "group": self._groups[number], "size": self.size}
-            sample |= {"pose": (yaw, pitch, roll), "timestamp": float(self._sweeps.ts[number])}
+        for number, group, pose in zip(self.chosen.tolist(), self._groups, map(tuple, angles.tolist()), strict=True):
+            sample = {"name": self.name, "frame": number, "group": group, "size": self.size, "pose": pose}
+            sample |= {"timestamp": float(self._sweeps.ts[number])}
             yield from [sample | box for box in self._boxes(number, classes)] or [sample]
 
-    def _boxes(self, number: int, classes: list[str]) -> Iterator[layout.Row]:
+    def _boxes(self, number: int, classes: list[str]) -> Iterator[dict[str, Any]]:
         """The columns of each object of a sample."""
         if self.objects is None or number >= len(self.objects.valid):
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ def _agents_of(
         around = scene.times[0] / 1e9 - options.max_gap, scene.times[-1] / 1e9 + options.max_gap
         start, stop = np.searchsorted(ts, around).tolist()
         found = reader.read(start, stop, ts).levelled(reader.up, level)
-        yield records.agents_at(scene.times, scene.pos, found, weights, options)
+        yield records.agents_at(scene, found, weights, options)
 
 
 class _Store:
@@ -101,9 +100,19 @@ class _Store:
         return self._arrays["scenes"].count
 
     def add(self, recording: str, scene: records.Scene, agents: np.ndarray, counts: np.ndarray) -> None:
-        number, frames = len(self), self._arrays["frames"].count
-        made = records.scene_records(scene, host_name(recording), counts, frames, self._arrays["agents"].count)
-        for name, rows in zip(("scenes", "frames", "agents"), (*made, agents), strict=True):
+        """Add a scene with its agents, of which each frame has so many: counts, (frame,)."""
+        number, first_frame = len(self), self._arrays["frames"].count
+        past = self._arrays["agents"].count + np.cumsum(counts)
+        frames = np.zeros(len(scene.times), records.FRAME)
+        frames["timestamp"] = scene.times
+        frames["agent_index_interval"] = np.column_stack([past - counts, past])
+        frames["ego_translation"], frames["ego_rotation"] = scene.pos, scene.rot
+        # No traffic light is known: the intervals stay [0, 0).
+        scenes = np.zeros(1, records.SCENE)
+        scenes["frame_index_interval"] = first_frame, first_frame + len(frames)
+        scenes["host"] = host_name(recording)
+        scenes["start_time"], scenes["end_time"] = scene.times[0], scene.times[-1]
+        for name, rows in (("scenes", scenes), ("frames", frames), ("agents", agents)):
             self._arrays[name].append(rows)
         self._recordings.setdefault(recording, [number, number])[1] = number + 1
 
@@ -164,8 +173,7 @@ class ArrayWriter:
             "shape": [self.count],
             "zarr_format": 2,
         }
-        text = json.dumps(description, indent=4, sort_keys=True)
-        (self._folder / ".zarray").write_text(text, encoding="utf-8")
+        (self._folder / ".zarray").write_bytes(Json(**_STYLE).encode(description))
 
     def _write_chunk(self) -> None:
         """Every chunk is stored at its full length, the last one with zeros at its end."""

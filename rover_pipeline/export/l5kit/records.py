@@ -105,24 +105,6 @@ def cut_scenes(trajectory: Trajectory, times: np.ndarray, splits: np.ndarray, op
     return scenes
 
 
-def scene_records(
-    scene: Scene, host: str, counts: np.ndarray, first_frame: int, first_agent: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """A scene's record, (1,), and those of its frames, (frame,), of a vehicle `host`. `counts`: (frame,), number of
-    agents of each frame; `first_frame`, `first_agent`: numbers of its first frame and agent in the whole dataset."""
-    frames = np.zeros(len(scene.times), FRAME)
-    past = first_agent + np.cumsum(counts)
-    frames["timestamp"] = scene.times
-    frames["agent_index_interval"] = np.column_stack([past - counts, past])
-    frames["ego_translation"], frames["ego_rotation"] = scene.pos, scene.rot
-    # No traffic light is known: the intervals stay [0, 0).
-    record = np.zeros(1, SCENE)
-    record["frame_index_interval"] = first_frame, first_frame + len(frames)
-    record["host"] = host
-    record["start_time"], record["end_time"] = scene.times[0], scene.times[-1]
-    return record, frames
-
-
 # Agents: tracked objects at the instants of frames, such that l5kit's own filter keeps all of them.
 #
 # `l5kit.dataset.select_agents` drops an agent that is 50 m or more from the rig, or none of the road users, and cuts
@@ -158,14 +140,9 @@ def label_weights(classes: Sequence[str]) -> np.ndarray:
 
 
 def agents_at(
-    times: np.ndarray, ego: np.ndarray, objects: Objects, weights: np.ndarray, options: L5kitOptions
+    scene: Scene, objects: Objects, weights: np.ndarray, options: L5kitOptions
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The agents of one scene.
-
-    Args:
-        times: i8 (frame,), nanoseconds since the epoch, at a constant step.
-        ego: f8 (frame, 3), position of the rig, m.
-        weights: as `label_weights` gives them.
+    """The agents of one scene. `weights`: as `label_weights` gives them.
 
     Returns:
         Records in the order of frames and tracks, and i8 (frame,), how many each frame has. Tracks are numbered from 1
@@ -176,9 +153,9 @@ def agents_at(
     for rows in np.split(np.arange(len(objects.track)), np.flatnonzero(np.diff(objects.track)) + 1):
         if len(rows):
             track = objects.select(rows)
-            runs += [(first, int(track.track[0]), each) for first, each in _runs(times, ego, track, weights, options)]
+            runs += [(first, int(track.track[0]), each) for first, each in _runs(scene, track, weights, options)]
     runs.sort(key=lambda run: run[:2])
-    counts = np.zeros(len(times), "i8")
+    counts = np.zeros(len(scene.times), "i8")
     for number, (first, _, records) in enumerate(runs, 1):
         records["track_id"] = number
         counts[first : first + len(records)] += 1
@@ -187,9 +164,7 @@ def agents_at(
     return joined[np.lexsort((joined["track_id"], frame))], counts
 
 
-def _runs(
-    times: np.ndarray, ego: np.ndarray, rows: Objects, weights: np.ndarray, options: L5kitOptions
-) -> list[tuple[int, np.ndarray]]:
+def _runs(scene: Scene, rows: Objects, weights: np.ndarray, options: L5kitOptions) -> list[tuple[int, np.ndarray]]:
     """Stretches of one track that l5kit keeps whole: number of the first frame, and a record for each frame."""
     label = matmul(rows.probability.mean(0), weights)
     label = (label / label.sum() if label.sum() > 0 else np.eye(len(LABELS))[1]).astype("f4")
@@ -197,8 +172,8 @@ def _runs(
     footprint = extent[:2].astype("f4").prod()  # as l5kit computes it from what is stored
     if not label[KEPT_LABELS].sum() > options.threshold or footprint < MIN_FOOTPRINT_M2 or extent[2] <= 0:
         return []
-    frames, pos, vel, heading = _interpolate(times / 1e9, rows, yaw, options.max_gap)
-    near = np.linalg.norm(pos[:, :2] - ego[frames, :2], axis=1) < MAX_DISTANCE_M
+    frames, pos, vel, heading = _interpolate(scene.times / 1e9, rows, yaw, options.max_gap)
+    near = np.linalg.norm(pos[:, :2] - scene.pos[frames, :2], axis=1) < MAX_DISTANCE_M
     frames, pos, vel, heading = frames[near], pos[near], vel[near], heading[near]
     cuts = (np.diff(frames) != 1) | (np.abs(np.diff(heading.astype("f4"))) >= MAX_TURN_RAD)
     found = []

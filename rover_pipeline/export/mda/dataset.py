@@ -138,10 +138,6 @@ _POSE = ("pos", "rot", "vel")
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 
 
-#: A key frame: its number among the valid samples of the payload's sensor, and that of its split.
-_Key = tuple[int, int]
-
-
 def write(job: ExportJob) -> None:
     """Write `RECORDING/RECORDING_SENSOR_SAMPLE.mda` for each key frame of each sensor of the type. Where an older
     dataset has the file, a revision is added to each annotation that changed, and what is not exported any more stays
@@ -171,9 +167,11 @@ def write(job: ExportJob) -> None:
         job.note(f"{counted(count, 'key frame')} {problem}")
 
 
-def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:
-    """Write the file of a key frame. Returns its path, or none; `changes` gets what the user should know."""
-    keys = {"recording": source.recording.name, "item": source.stem(key[0])}
+def _write_key(job: ExportJob, source: _Source, changes: list[str], key: tuple[int, int]) -> list[Path]:
+    """Write the file of a key frame, by its number among the valid samples of the payload's sensor and that of its
+    split. Returns its path, or none; `changes` gets what the user should know."""
+    name = source.recording.name
+    keys = {"recording": name, "item": f"{name}_{source.sensor}_{source.samples.indices[key[0]]:06d}"}
     try:
         item = source.item(*key)
     except SampleError:
@@ -220,9 +218,6 @@ class _Source:
         """Positions at the key frames, f8 (key, 3), m; NaN where they are not known."""
         found = [self._pose(each) for each in self.samples.ts[self.keys].tolist()]
         return np.array([pos if valid else np.full(3, np.nan) for valid, pos, *_ in found]).reshape(-1, 3)
-
-    def stem(self, at: int) -> str:
-        return f"{self.recording.name}_{self.sensor}_{self.samples.indices[at]:06d}"
 
     def item(self, at: int, split: int) -> Item:
         """The file of a key frame without annotations. Raises SampleError when the picture is damaged."""

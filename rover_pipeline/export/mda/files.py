@@ -238,7 +238,7 @@ def add_revision(path: Path, group: str, text: str) -> int:
     is not ASCII, and another RoverError where it cannot be written.
     """
     path = path.absolute()
-    dataset = _dataset_of(path)
+    dataset = next((each for each in path.parents if (read_provenance(each) or {}).get("format") == "mda"), None)
     with scratch(dataset or path, _remove_unfinished, wait=True) as folder:
         item = read_item(path)
         with naming(f"{path}: group {group}", ValueError):
@@ -258,14 +258,6 @@ def _remove_unfinished(folder: Path) -> None:
     """Remove what a killed update has left. An interrupted export continues from what it has left."""
     if not exists(folder / IDENTITY):
         remove_tree(folder)
-
-
-def _dataset_of(path: Path) -> Path | None:
-    """The dataset of ours that a file is in; None when it is in none."""
-    for folder in path.parents:
-        if (read_provenance(folder) or {}).get("format") == "mda":
-            return folder
-    return None
 
 
 def _announce(dataset: Path, path: Path, size: int, scratch: Path) -> None:

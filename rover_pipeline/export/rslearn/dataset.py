@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.datasets.options import RslearnOptions
-from rover_pipeline.datasets.splits import Course
+from rover_pipeline.datasets.splits import SHORT_SPLITS, Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError, naming
 from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.dataset import ExportJob
 from rover_pipeline.export.layout import File, Files, Layout
-from rover_pipeline.export.objects import ObjectReader, Objects
+from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.sweeps import RawSweeps
@@ -65,7 +65,7 @@ class Ground:
     """The ground of one recording.
 
     Attributes:
-        ts: f8 (N,), times of all sweeps, s, as recorded.
+        ts: f8 (N,), times of all sweeps, s, as recorded; times: the same without the jitter of their arrival.
         pos: f8 (N, 3), m, of the lidar, z up; place: the same in the world of `_odom`, by which all formats are split.
         numbers: i8 (M,), sweeps that are valid and have a known pose.
         notes: what the user should know of the sweeps.
@@ -85,16 +85,12 @@ class Ground:
         up = read_text(recording.file("_odom/up.json")) if recording.has("_odom/up.json") else None
         self.floor = spread_floor(self._sweeps.stored, self._sweeps.reader, motion, self.numbers, limits, up)
         self._up = levelling(self.floor.up)
-        self._motion = motion.rotated(self._up)
+        self._motion, self.times = motion.rotated(self._up), motion.trajectory.ts
         self.pos, self.place = self._motion.trajectory.states.pos, motion.trajectory.states.pos
         self._radars = {name: _Radar(view, self._up, options) for name, view in radars.items()}
         self._objects = ObjectReader(path) if options.objects else None
         if self._objects is not None:
             self._object_ts = lidar_clock(path, self._objects.ts, read_trajectory(path))
-
-    def times(self, part: Slice) -> np.ndarray:
-        """Times of the sweeps of a slice without the jitter of their arrival, f8 (sweep,), s."""
-        return self._motion.trajectory.ts[part.numbers]
 
     def rasters(self, part: Slice, threads: int) -> tuple[Extent, dict[str, np.ndarray]]:
         """The rasters of a slice by layer, (row, column) with row 0 at the smallest y, without sweeps that cannot be
@@ -117,18 +113,13 @@ class Ground:
             layers[name] = radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes of the objects, in the order of their probabilities; none where none are asked for."""
-        return self._objects.classes if self._objects is not None else ()
-
-    def objects(self, part: Slice) -> Objects | None:
-        """The objects during a slice, z up, at times without jitter; None where they are not asked for."""
+    def tracks(self, part: Slice) -> list[dict[str, Any]] | None:
+        """The tracks of objects during a slice, z up, at times without jitter; None where they are not asked for."""
         if self._objects is None:
             return None
         start, stop = np.searchsorted(self._objects.ts, self.ts[part.numbers[[0, -1]]]).tolist()
-        found = self._objects.read(start, stop + 1 if stop < len(self._objects.ts) else stop, self._object_ts)
-        return found.levelled(self._objects.up, self._up)
+        found = self._objects.read(start, min(stop + 1, len(self._objects.ts)), self._object_ts)
+        return windows.track_features(found.levelled(self._objects.up, self._up), self._objects.classes)
 
     def _points(self, number: int, poses: Poses) -> tuple[np.ndarray, np.ndarray] | None:
         """The points of a sweep, whose columns have some poses, and their sectors; None when it cannot be decoded."""
@@ -222,13 +213,12 @@ def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers
     options: RslearnOptions = job.options
     extent, rasters = ground.rasters(part, job.threads)
     observed = rasters["occupancy"] != windows.RASTERS["occupancy"][2]
-    times = ground.times(part)
+    times = ground.times[part.numbers]
     path = windows.path_feature(times, ground.pos[part.numbers], {"kind": "rig"})
     vectors = {"trajectory": windows.collection([path], crs)}
-    objects = ground.objects(part)
-    if objects is not None:
-        vectors["tracks"] = windows.collection(windows.track_features(objects, ground.classes), crs)
-    about = {"recording": group, "slice": part.number, "split": windows.SPLIT_NAMES[part.split]}
+    if (tracks := ground.tracks(part)) is not None:
+        vectors["tracks"] = windows.collection(tracks, crs)
+    about = {"recording": group, "slice": part.number, "split": SHORT_SPLITS[part.split]}
     files: list[Path] = []
     for tile in windows.tiles_of(observed, extent, options.tile_px, options.min_share):
         keys = {"group": group, "window": windows.window_name(part.number, tile)}

@@ -17,8 +17,6 @@ from rover_pipeline.lookup import optional
 from rover_pipeline.mapping.grid import CellCounts, Extent
 from rover_pipeline.numerics.linear import matmul
 
-#: Names of the splits in `options.split`, in the order of `splits.SPLITS`, as rslearn's own examples have them.
-SPLIT_NAMES = ("train", "val", "test")
 #: Raster layer -> its band, type, and the value of pixels that are not known. Layout.
 RASTERS: dict[str, tuple[str, str, float]] = {
     "occupancy": ("occupancy", "uint8", 255),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,24 +20,16 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.read.sensors import SensorRecord
-from rover_pipeline.report.summary import MountSummary
+from rover_pipeline.report.summary import Finding, MountSummary, Severity, finding
 from rover_pipeline.report.tuning import TUNING
 from rover_pipeline.validation.against import Comparison, contradiction_text
 from rover_pipeline.validation.mounts import shown_mounts
 
 
-class Remark(NamedTuple):
-    """What is wrong with the samples of a place, `sensor/channel`, and whether nothing can be made of it."""
-
-    place: str
-    text: str
-    useless: bool
-
-
-def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collection[str]) -> list[Remark]:
+def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collection[str]) -> list[Finding]:
     """What a look at a few samples of the raw sensors finds. What one of the virtual sensors that are there, `results`,
     reports of all samples is not reported of some here."""
-    remarks: list[Remark] = []
+    remarks: list[Finding] = []
     rig = Rig(trace.path)
     for type, channel, axes, look in _LOOKS:
         for record in (records[name] for name in rig.of(type) if name in records):
@@ -47,10 +39,10 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
             if look is _saturated and f"_{record.name}_quality" in results:
                 continue
             if len(samples := _samples(trace, record, channel, few=type != "imu")):
-                remarks += [Remark(f"{record.name}/{channel}", *found) for found in look(samples)]
+                remarks += [finding(how, f"{record.name}/{channel}", text) for text, how in look(samples)]
     for name in (each for each in rig.of("camera") if f"_{each}_pose" in results):
         with unless_damaged():
-            remarks += [Remark(f"{name}/video.avi", *found) for found in _hung(trace, name)]
+            remarks += [finding(how, f"{name}/video.avi", text) for text, how in _hung(trace, name)]
     return remarks
 
 
@@ -69,29 +61,32 @@ def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.
         places = np.linspace(0, len(chosen) - 1, ReportOptions().instants).round().astype(int) if len(chosen) else ()
         for at in np.unique(places):
             with unless_damaged():
-                found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
+                found.append(channel.sample(int(chosen[at])))
     return np.stack(found) if found else np.empty(0)
 
 
-_Found = Iterator[tuple[str, bool]]
+_Found = Iterator[tuple[str, Severity]]
 
 
 def _blind(ranges: np.ndarray) -> _Found:
     """Sweeps of the lidar, mm, (sweep, beam, column)."""
     if not ((ranges > 0) & (ranges < CLIPPED)).any():
-        yield f"has no return in any of {counted(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
+        yield f"has no return in any of {counted(len(ranges), 'sweep')} looked at: the lidar sees nothing", "error"
 
 
 def _empty(counts: np.ndarray) -> _Found:
     """Number of points of each sweep of a lidar that sends points, (sweep,)."""
     if not counts.any():
-        yield f"is 0 in {counted(len(counts), 'sweep')} looked at: the lidar sees nothing", True
+        yield f"is 0 in {counted(len(counts), 'sweep')} looked at: the lidar sees nothing", "error"
 
 
 def _saturated(iq: np.ndarray) -> _Found:
     """Frames of the radar, (frame, chirp, tx, rx, word)."""
     if iq.min() == iq.max():
-        yield f"holds nothing but {int(iq.flat[0])} in {counted(len(iq), 'frame')} looked at: no signal arrives", True
+        yield (
+            f"holds nothing but {int(iq.flat[0])} in {counted(len(iq), 'frame')} looked at: no signal arrives",
+            "error",
+        )
         return
     shares = clipped_share(iq) if iq.dtype.kind in "iu" else np.zeros(len(iq))
     if (shares > 0).any():
@@ -99,7 +94,7 @@ def _saturated(iq: np.ndarray) -> _Found:
             f"is clipped in {int((shares > 0).sum())} of {counted(len(iq), 'frame')} looked at, up to "
             f"{percent(float(shares.max()))} of a frame: the receiver saturates, which makes targets where there are "
             "none; lower its gain",
-            False,
+            "warning",
         )
 
 
@@ -107,9 +102,11 @@ def _pictures(images: np.ndarray) -> _Found:
     """Pictures of the camera, (picture, row, column, 3)."""
     flat = images.reshape(len(images), -1, images.shape[-1])
     if (np.ptp(flat, axis=1) <= TUNING.one_colour).all():
-        yield f"shows one colour in {counted(len(images), 'picture')} looked at: it is dark, or the lens covered", True
+        text = f"shows one colour in {counted(len(images), 'picture')} looked at: it is dark, or the lens covered"
+        yield text, "error"
     elif len(images) > 1 and (images == images[0]).all():
-        yield f"shows the same in {counted(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
+        text = f"shows the same in {counted(len(images), 'picture')} looked at: the camera hung, or nothing moved"
+        yield text, "warning"
 
 
 def _hung(trace: Trace, camera: str) -> _Found:
@@ -136,7 +133,7 @@ def _hung(trace: Trace, camera: str) -> _Found:
         yield (
             f"repeats a picture while the camera moves, in {counted(int(wrong.sum()), 'picture')}, sample "
             f"{int(wrong.argmax())} first: the camera hung; labels of their times are of what they do not show",
-            False,
+            "warning",
         )
 
 
@@ -144,13 +141,13 @@ def _vectors(values: np.ndarray) -> _Found:
     """All values of a channel of the IMU, (sample, 3)."""
     bad = int((~np.isfinite(values)).any(axis=1).sum())
     if bad:
-        yield f"has {counted(bad, 'sample')} that are not finite numbers", bad == len(values)
+        yield f"has {counted(bad, 'sample')} that are not finite numbers", "error" if bad == len(values) else "warning"
     elif len(values) > 1 and (values == values[0]).all():
-        yield f"is the same in all {counted(len(values), 'sample')}: the IMU hung, or does not measure it", True
+        yield f"is the same in all {counted(len(values), 'sample')}: the IMU hung, or does not measure it", "error"
 
 
 #: What is looked at: type of the sensor, channel, number of axes of a sample, and the function. That gives texts about
-#: what is wrong, each with whether nothing can be made of the channel. Layout.
+#: what is wrong; it is an error where nothing can be made of the channel. Layout.
 _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
     ("lidar", "rng", 2, _blind),
     ("lidar", "count", 0, _empty),
@@ -188,8 +185,9 @@ def read_mounts(trace: Path) -> MountsFound:
     return found, wrong, tested
 
 
-def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
+def contradicted(compared: Iterable[Comparison]) -> Iterator[Finding]:
     """What the page says of contradictions between `_odom` and references."""
     for found in compared:
-        name = Path(found.against).name
-        yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
+        for each in found.contradictions:
+            text = contradiction_text(each, Path(found.against).name)
+            yield finding("error" if each.wrong else "warning", "_odom", text)

@@ -44,10 +44,12 @@ class QualityChannel:
 
 @dataclass(frozen=True)
 class SpeedCurve:
-    """Speed over time: f8 (frame,) each, s and m/s; NaN where it is not valid."""
+    """Speed over time: f8 (frame,) each, s and m/s; NaN where it is not valid. `sigma`: its standard deviations, f8
+    (frame,), m/s, where they are known."""
 
     ts: np.ndarray
     speed: np.ndarray
+    sigma: np.ndarray | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,8 @@ def summarise_track(track: Track, truth: Track | None = None, reference_rms: flo
         truth_rms = _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
     speed = track.speed[np.isfinite(track.speed)]
     keep = np.unique(np.linspace(0, max(0, len(pos) - 1), min(len(pos), _PATH_POINTS)).round().astype(int))
-    quality = {}
-    for channel in track.quality:
-        values = channel.values[np.isfinite(channel.values)]
-        if len(values):
-            quality[channel.name] = (float(values.min()), float(np.median(values)), float(values.max()))
+    finite = {each.name: each.values[np.isfinite(each.values)] for each in track.quality}
+    quality = {name: (each.min(), np.median(each), each.max()) for name, each in finite.items() if len(each)}
     return Motion(
         source=track.source,
         distance_m=float(accuracy.way(track.ts[track.valid], pos)[-1]) if track.known else 0.0,
@@ -117,21 +116,17 @@ def _rms(values: np.ndarray) -> float | None:
 
 
 def read_speed(record: SensorRecord | None) -> SpeedCurve | None:
-    """Norm of the channel `vel` of a sensor; None when it is missing or cannot be read."""
+    """Norm of the channel `vel` of a sensor, whose `cov` says how uncertain it is; None when it is missing or cannot be
+    read."""
     vel = record.read("vel", (3,)) if record else None
     if record is None or vel is None or not len(vel):
         return None
-    return SpeedCurve(record.ts, np.where(record.valid != 0, _norm(vel), np.nan))
-
-
-def read_speed_sigma(record: SensorRecord | None) -> np.ndarray | None:
-    """Standard deviations of those speeds, f8 (frame,), m/s, from `vel` and `cov`; None when there are none."""
-    vel, cov = (record.read(name, shape) if record else None for name, shape in (("vel", (3,)), ("cov", (3, 3))))
-    if vel is None or cov is None or len(vel) != len(cov):
-        return None
-    with np.errstate(invalid="ignore"):
-        squares = np.einsum("ni,nij,nj->n", vel, cov, vel) / np.maximum(np.square(vel).sum(axis=1), 1e-6)
-        return np.sqrt(np.maximum(squares, 0.0))
+    cov, sigma = record.read("cov", (3, 3)), None
+    if cov is not None:
+        with np.errstate(invalid="ignore"):
+            squares = np.einsum("ni,nij,nj->n", vel, cov, vel) / np.maximum(np.square(vel).sum(axis=1), 1e-6)
+            sigma = np.sqrt(np.maximum(squares, 0.0))
+    return SpeedCurve(record.ts, np.where(record.valid != 0, _norm(vel), np.nan), sigma=sigma)
 
 
 def _norm(vel: np.ndarray) -> np.ndarray:
@@ -140,11 +135,11 @@ def _norm(vel: np.ndarray) -> np.ndarray:
 
 
 def compare_radar_speed(
-    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None, sigma: np.ndarray | None = None
+    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None
 ) -> RadarSpeed | None:
     """Speed of the radar against its maximum Doppler; None when `radar.json` has no Doppler axis, as of one chirp.
-    `pose`: by its poses; `measured`: by its own Doppler measurements; `sigma`: standard deviations of these, f8
-    (frame,), m/s: a share of a large speed, which no fixed limit fits."""
+    `pose`: by its poses; `measured`: by its own Doppler measurements, whose deviations are a share of a large speed,
+    which no fixed limit fits."""
     try:
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):
@@ -159,7 +154,7 @@ def compare_radar_speed(
         expected = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)
         difference = _rms(expected - measured.speed)
         both = np.isfinite(expected) & np.isfinite(measured.speed)
-        sd = 0.0 if sigma is None else np.nan_to_num(sigma, nan=np.inf)
+        sd = 0.0 if measured.sigma is None else np.nan_to_num(measured.sigma, nan=np.inf)
         limit = TUNING.contradiction_mps + _GATE * sd
         apart = both & (np.abs(expected - measured.speed) > limit)
         if both.any():

@@ -129,25 +129,21 @@ def missing_outputs(
     return {name: _all_needed(step, trace) for name, step in possible.items() if _can_be_made(step, trace, there)}
 
 
+def _needed(step: Step, trace: Path) -> dict[str, Step | None]:
+    """Sensors that an output is made from -> what makes them; None of a raw one."""
+    entries = (entry for entry in step.references() if not entry.endswith(OPTIONAL) and "/" in entry)
+    return {name: entry_of(TABLE, name, trace) for name in {entry.partition("/")[0] for entry in entries} - {EVERY}}
+
+
 def _all_needed(step: Step, trace: Path) -> set[str]:
     """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn."""
-    found = _needed(step)
-    below = filter(None, (entry_of(TABLE, name, trace) for name in found))
-    return found.union(*(_all_needed(each, trace) for each in below))
-
-
-def _needed(step: Step) -> set[str]:
-    """Sensors that an output is made from."""
-    entries = (entry for entry in step.references() if not entry.endswith(OPTIONAL) and "/" in entry)
-    return {entry.partition("/")[0] for entry in entries} - {EVERY}
+    found = _needed(step, trace)
+    return {*found}.union(*(_all_needed(each, trace) for each in found.values() if each))
 
 
 def _can_be_made(step: Step, trace: Path, there: Collection[str]) -> bool:
-    def can(name: str) -> bool:
-        entry = entry_of(TABLE, name, trace)
-        return name in there or (entry is not None and _can_be_made(entry, trace, there))
-
-    return not step.unfit and all(map(can, _needed(step)))
+    found = _needed(step, trace).items()
+    return not step.unfit and all(name in there or (each and _can_be_made(each, trace, there)) for name, each in found)
 
 
 def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:

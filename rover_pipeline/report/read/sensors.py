@@ -64,18 +64,13 @@ def find_gaps(intervals: np.ndarray) -> np.ndarray:
     return intervals > GAP_PERIODS * period if high - low < 0.5 * period else np.zeros(len(intervals), bool)
 
 
-def sample_numbers(ts: np.ndarray) -> np.ndarray:
-    """Number of each sample, counting the lost samples too: whole numbers as f8, (sample,)."""
-    intervals = np.diff(ts)
-    period = float(np.median(intervals)) if len(intervals) else 0.0
-    if period <= 0:
-        return np.arange(len(ts), dtype="f8")
-    return np.concatenate([[0], np.cumsum(np.where(find_gaps(intervals), np.round(intervals / period), 1))])
-
-
 def fit_line(ts: np.ndarray) -> tuple[float, np.ndarray]:
-    """Least-squares line through times by the numbers of samples: its slope, s, and the residuals, f8 (sample,), s."""
-    numbers = sample_numbers(ts)
+    """Least-squares line through times by the numbers of samples, lost ones counted: its slope, s, and the residuals,
+    f8 (sample,), s."""
+    intervals = np.diff(ts)
+    period = float(np.median(intervals))
+    steps = np.where(find_gaps(intervals), np.round(intervals / period), 1) if period > 0 else np.ones(len(intervals))
+    numbers = np.concatenate([[0], np.cumsum(steps)])
     x, y = numbers - numbers.mean(), ts - ts.mean()
     slope = float((x * y).sum()) / float((x * x).sum())
     return slope, y - slope * x

@@ -16,12 +16,12 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.dataset import ExportJob, export_dataset
+from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.dataset import key_frames, objects_text, pose_text
 from rover_pipeline.export.mda.files import add_revision, describe, read_item, text_of
 from rover_pipeline.export.objects import Objects
-from rover_pipeline.export.output import tree_files
+from rover_pipeline.export.output import DatasetOutput, tree_files
 from rover_pipeline.format.attempt import PARTIAL
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import PROVENANCE
@@ -131,19 +131,19 @@ def test_an_update_that_was_interrupted_gives_the_same_files_when_it_is_started_
     shutil.copytree(tmp_path / "out", tmp_path / "undisturbed")
     process(trace, 1.0)
     export(trace, tmp_path / "undisturbed")
-    part = ExportJob.part
+    part = DatasetOutput.part
     made: list[str] = []
 
-    def interrupted(job: ExportJob, key: str, make: Any) -> bool:
+    def interrupted(output: DatasetOutput, key: str, make: Any) -> bool:
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append(key)
-        return part(job, key, make)
+        return part(output, key, make)
 
-    monkeypatch.setattr(ExportJob, "part", interrupted)
+    monkeypatch.setattr(DatasetOutput, "part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export(trace, tmp_path / "out")
-    monkeypatch.setattr(ExportJob, "part", part)
+    monkeypatch.setattr(DatasetOutput, "part", part)
     export(trace, tmp_path / "out")
     contents = [
         {name: (tmp_path / out / name).read_bytes() for name in tree_files(tmp_path / out)}

@@ -13,8 +13,8 @@ import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.dataset import ExportJob, export_dataset
-from rover_pipeline.export.output import tree_files
+from rover_pipeline.export.dataset import export_dataset
+from rover_pipeline.export.output import DatasetOutput, tree_files
 from rover_pipeline.export.rslearn.dataset import describe
 from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.sensor import Sensor
@@ -151,19 +151,19 @@ def test_a_broken_rule_is_named(damage: Any, message: str, exported: Path, tmp_p
 def test_an_interrupted_export_continues_and_gives_the_same_bytes_with_any_number_of_threads(
     recording: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = ExportJob.part
+    part = DatasetOutput.part
     made: list[str] = []
 
-    def interrupted(job: ExportJob, key: str, make: Any) -> bool:
+    def interrupted(output: DatasetOutput, key: str, make: Any) -> bool:
         if made:
             raise KeyboardInterrupt
         made.append(key)
-        return part(job, key, make)
+        return part(output, key, make)
 
-    monkeypatch.setattr(ExportJob, "part", interrupted)
+    monkeypatch.setattr(DatasetOutput, "part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_dataset("rslearn", [str(recording)], tmp_path / "out", settings=SETTINGS)
-    monkeypatch.setattr(ExportJob, "part", part)
+    monkeypatch.setattr(DatasetOutput, "part", part)
     out = export_dataset("rslearn", [str(recording)], tmp_path / "out", settings=SETTINGS, threads=3)
     first, second = ({name: (each / name).read_bytes() for name in tree_files(each)} for each in (exported, out))
     assert first == second and len(first) > 10
