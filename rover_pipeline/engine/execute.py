@@ -91,19 +91,11 @@ class StepRun:
     Args:
         step, trace, sensor, request, stamps, log: see `run_step`.
 
-    Attributes:
-        path: of the result.
-        finished: the result of another process, which held the lock before and made just this; None = there is none.
-        task: the step with its opened inputs.
-        invalid, corrupt: frames that are not valid, and that could not be decoded.
-        measured, warnings: for the provenance.
-        omitted: why there are no files; "" = there are, or the step makes channels.
-
     Raises:
         RoverError: the options are wrong, or the recording's sensors are of a kind that the step cannot take.
     """
 
-    task: FrameTask
+    task: FrameTask  #: the step with its opened inputs.
 
     def __init__(
         self, step: Step, trace: Path, sensor: str, request: Request, stamps: tuple[str, ...], log: TextIO | None
@@ -126,11 +118,12 @@ class StepRun:
             **({"sensors": dict(self._roles)} if self._roles else {}),
         }
         self._writer = VirtualWriter(self.path, stamps, _declared(step))
+        #: the result of another process, which held the lock before and made just this; None = there is none.
         self.finished: StepResult | None = None
-        self.invalid = self.corrupt = 0
-        self.measured: dict[str, Any] = {}
+        self.invalid = self.corrupt = 0  #: frames that are not valid, and that could not be decoded.
+        self.measured: dict[str, Any] = {}  #: for the provenance, as `warnings`.
         self.warnings: list[str] = []
-        self.omitted = ""
+        self.omitted = ""  #: why there are no files; "" = there are, or the step makes channels.
 
     def __enter__(self) -> Self:
         self._writer.__enter__()

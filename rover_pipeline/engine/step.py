@@ -106,21 +106,16 @@ SMALL = Rate(("imu",), 50, 1.0)
 
 @dataclass(frozen=True)
 class When:
-    """What a step declares otherwise, where its options or the sensors of a recording are of another kind.
+    """What a step declares otherwise, where its options or the sensors of a recording are of another kind."""
 
-    Attributes:
-        changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
-            fields; an entry that is None is taken away from them.
-        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
-        has, lacks: channels that the recording must have, and that it must not have.
-        options: names of options, such as `lidar.ts_reference` -> their values.
-    """
-
+    #: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its fields; an
+    #: entry that is None is taken away from them.
     changes: Mapping[str, Any] = field(default_factory=dict)
+    #: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
     instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    has: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    has: tuple[str, ...] = ()  #: channels that the recording must have.
+    lacks: tuple[str, ...] = ()  #: channels that it must not have.
+    options: Mapping[str, Any] = field(default_factory=dict)  #: names, such as `lidar.ts_reference` -> their values.
 
 
 @dataclass(frozen=True)

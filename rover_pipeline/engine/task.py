@@ -35,16 +35,11 @@ _LAST_READ = threading.local()
 
 
 class Part(NamedTuple):
-    """Summary of a range of frames.
+    """Summary of a range of frames."""
 
-    Attributes:
-        invalid, corrupt: number of frames that are not valid, and that could not be decoded or are damaged.
-        encoded: channel -> encoded samples, for channels to which samples are appended in order.
-    """
-
-    invalid: int
-    corrupt: int
-    encoded: dict[str, list[bytes]]
+    invalid: int  #: number of frames that are not valid.
+    corrupt: int  #: number of those that could not be decoded or are damaged.
+    encoded: dict[str, list[bytes]]  #: channel -> encoded samples, for channels to which samples are appended in order.
 
 
 @dataclass

@@ -80,20 +80,14 @@ def run_together(
 
 
 class _Member:
-    """One of the results, as far as it got.
+    """One of the results, as far as it got."""
 
-    Attributes:
-        step_run: once it is opened.
-        error: why it is not made; None = it did not fail.
-        held: the lock, and what is written.
-    """
-
-    step_run: StepRun
+    step_run: StepRun  #: once it is opened.
 
     def __init__(self, asked: ResultRequest, trace: Path) -> None:
         self.asked, self.trace = asked, trace
-        self.error: Exception | None = None
-        self.held = ExitStack()
+        self.error: Exception | None = None  #: why it is not made; None = it did not fail.
+        self.held = ExitStack()  #: the lock, and what is written.
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do a part of the work, unless an earlier one failed. An error ends this result alone."""
@@ -167,15 +161,11 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
 
 
 class _Pass:
-    """The tasks of a pass on a range of frames. It is called in threads or in other processes.
-
-    Attributes:
-        failed: numbers of tasks that are not worked on any more.
-    """
+    """The tasks of a pass on a range of frames. It is called in threads or in other processes."""
 
     def __init__(self, tasks: Sequence[FrameTask]) -> None:
         self.tasks = list(tasks)
-        self.failed: set[int] = set()
+        self.failed: set[int] = set()  #: numbers of tasks that are not worked on any more.
         self.modules = {name for task in tasks for name in task.modules}
 
     def __call__(self, frames: tuple[int, int]) -> list[Part | Failure | None]:

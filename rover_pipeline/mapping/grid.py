@@ -15,19 +15,13 @@ FREE, OCCUPIED, UNKNOWN = 254, 0, 205
 
 
 class Extent(NamedTuple):
-    """The rectangle of cells that a grid covers.
+    """The rectangle of cells that a grid covers."""
 
-    Attributes:
-        left, bottom: index of the first cell. Cell 0 has its lower left corner in the origin of the world.
-        width, height: number of cells along x and y.
-        edge: length of a cell's edge, m.
-    """
-
-    left: int
+    left: int  #: index of the first cell, as `bottom`. Cell 0 has its lower left corner in the origin of the world.
     bottom: int
-    width: int
-    height: int
-    edge: float
+    width: int  #: number of cells along x.
+    height: int  #: number of cells along y.
+    edge: float  #: length of a cell's edge, m.
 
     @property
     def corner(self) -> np.ndarray:
@@ -52,35 +46,24 @@ class Extent(NamedTuple):
 
 
 class CellCounts(NamedTuple):
-    """What some sweeps observed.
+    """What some sweeps observed."""
 
-    Attributes:
-        cells: (N,), ascending flat indices of the observed cells in an extent.
-        hits, misses, tops: (N,), counts of these cells as in `Grid`.
-        heights: f8 (2,), minimum and maximum height of a point above the lidar, m; infinite when there is none.
-        in_band: number of points at the heights of the grid.
-    """
-
-    cells: np.ndarray
-    hits: np.ndarray
+    cells: np.ndarray  #: (N,), ascending flat indices of the observed cells in an extent.
+    hits: np.ndarray  #: (N,), of these cells, as in `Grid`, as are `misses` and `tops`.
     misses: np.ndarray
     tops: np.ndarray
-    heights: np.ndarray
-    in_band: int
+    heights: np.ndarray  #: f8 (2,), minimum and maximum height of a point above the lidar, m; infinite without any.
+    in_band: int  #: number of points at the heights of the grid.
 
 
 class Grid:
-    """For each cell, the number of sweeps that hit something in it and of sweeps whose rays only passed through.
-
-    Attributes:
-        hits, misses: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
-        tops: u1 (row, column), height of the highest surface in the cell, in the levels of `LocalGrid`.
-    """
+    """For each cell, the number of sweeps that hit something in it and of sweeps whose rays only passed through."""
 
     def __init__(self, extent: Extent) -> None:
         self.extent = extent
+        #: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
         self.hits, self.misses = np.zeros(extent.shape, "u4"), np.zeros(extent.shape, "u4")
-        self.tops = np.zeros(extent.shape, "u1")
+        self.tops = np.zeros(extent.shape, "u1")  #: highest surface in each cell, in the levels of `LocalGrid`.
 
     def add(self, counts: CellCounts) -> None:
         """Add the counts of other sweeps, whose cell indices are those of this grid."""
@@ -134,23 +117,15 @@ def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:
 
 
 class _Cells(NamedTuple):
-    """Counts of cells, which kernels update.
+    """Counts of cells, which kernels update."""
 
-    Attributes:
-        corner: f8 (2,), m: lower left corner of the cells.
-        edge: of a cell, m.
-        hits: u2 (row, column), number of sweeps that hit the cell.
-        misses: u2 (row, column), number of sweeps with a ray through the cell and no hit.
-        hit_by, passed_by: u2 (row, column), number of the last sweep that hit the cell, or had a ray through it.
-        tops: u1 (row, column), highest surface up to the top of the band: 0 = none, 1 = at most the floor, 255 = top.
-    """
-
-    corner: np.ndarray
-    edge: float
-    hits: np.ndarray
-    misses: np.ndarray
-    hit_by: np.ndarray
-    passed_by: np.ndarray
+    corner: np.ndarray  #: f8 (2,), m: lower left corner of the cells.
+    edge: float  #: of a cell, m.
+    hits: np.ndarray  #: u2 (row, column), number of sweeps that hit the cell.
+    misses: np.ndarray  #: u2 (row, column), number of sweeps with a ray through the cell and no hit.
+    hit_by: np.ndarray  #: u2 (row, column), number of the last sweep that hit the cell.
+    passed_by: np.ndarray  #: u2 (row, column), number of the last one that had a ray through it.
+    #: u1 (row, column), highest surface up to the top of the band: 0 = none, 1 = at most the floor, 255 = top.
     tops: np.ndarray
 
 
