@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.format.descriptions import axes_of
+from rover_pipeline.format.descriptions import axes_of, unit_of
 from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
@@ -52,13 +52,16 @@ class Output:
         desc: what `meta.json` says the channel is, with its unit and axes: `Power, dB. [doppler, range]`.
         format: how samples are stored, or a function of the step's options that says so.
         type: numpy type without byte order, such as `f4`; "" = whatever the function returns.
-        unit: of the values, as programs read it; "" = none.
+        unit: of the values, as programs read it; "" = the one that `desc` names, if it names one.
     """
 
     desc: str
     format: Format | Callable[[Any], Format] = "raw"
     type: str = ""
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", self.unit or unit_of(self.desc))
 
     @property
     def axes(self) -> tuple[str, ...]:
