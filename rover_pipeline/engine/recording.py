@@ -74,8 +74,7 @@ class Recording:
         Raises:
             SampleError: a frame cannot be decoded, and `input.mark_corrupt` is not set.
         """
-        readable = np.ones(stop - start, bool)
-        block = self._task.read_input(argument, start, stop, readable)
+        block, readable = self._task.read_input(argument, start, stop)
         if self._is_main and not readable.all():
             getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
         return block
