@@ -20,7 +20,7 @@ from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
-    from rover_pipeline.format.meta import Format
+    from rover_pipeline.format.meta import ChannelSpec, Format
     from rover_pipeline.numerics.nearest import Match
 
 ATTRIBUTE = "__rover_step__"  # of a function with `@step`: its declaration
@@ -72,6 +72,16 @@ class Output:
     def shape(self) -> tuple[int | None, ...]:
         """Size of each axis; None where it depends on the recording or on options."""
         return tuple(_SIZES.get(axis) for axis in self.axes)
+
+    @property
+    def kind(self) -> str:
+        """Type and shape of a sample, for messages."""
+        return f"{self.type} of [{', '.join('any' if size is None else str(size) for size in self.shape)}]"
+
+    def fits(self, spec: ChannelSpec) -> bool:
+        """Whether samples of a channel have this type and shape."""
+        same = self.type == spec.type and len(self.shape) == len(spec.shape)
+        return same and all(size in (None, own) for own, size in zip(spec.shape, self.shape, strict=True))
 
 
 class Inspection(NamedTuple):
@@ -240,6 +250,11 @@ class Step:
         ours = isinstance(self.function, str)  # its version says when its bytes change
         source = "" if ours else load("rover_pipeline.engine.identity:source_of")(self.function)
         return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
+
+    @property
+    def typed(self) -> dict[str, Output]:
+        """Those of the outputs whose types are declared."""
+        return {name: output for name, output in self.outputs.items() if output.type}
 
     @property
     def in_pass(self) -> bool:

@@ -15,11 +15,11 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rover_pipeline.engine.plan import OURS, PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import SMALL, Run, Step
@@ -44,22 +44,13 @@ _SNAKEMAKE_MB = 250
 _MARGIN = 1.4
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The cost of some outputs. Costs are added up."""
+class Cost(NamedTuple):
+    """The cost of some outputs."""
 
-    seconds: float = 0.0  #: of one processor.
-    read: int = 0  #: bytes; what is read by several steps counts once.
-    written: int = 0
-    steps: tuple[tuple[int, int], ...] = ()  #: peak of a step's process, MB, and chunks that each of its threads holds.
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.seconds + other.seconds,
-            self.read + other.read,
-            self.written + other.written,
-            tuple(sorted({*self.steps, *other.steps})),
-        )
+    seconds: float  #: of one processor.
+    read: int  #: bytes; what is read by several steps counts once.
+    written: int
+    steps: tuple[tuple[int, int], ...]  #: peak of a step's process, MB, and chunks that each of its threads holds.
 
     def memory_mb(self, threads: int, chunk: int) -> int:
         """Memory of a job that makes them with so many threads: as many steps as threads at once, the largest ones."""
