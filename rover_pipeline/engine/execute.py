@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, roles_of, roles_of_others, with_names
-from rover_pipeline.engine.parallel import Processes, frame_ranges, ordered_map
-from rover_pipeline.engine.progress import progress, say
+from rover_pipeline.engine.parallel import Processes, frame_ranges, over_frames
+from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.recording import Recording, Workers
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step, loaded
@@ -237,11 +237,8 @@ class StepRun:
 
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
         work, threads, spread = (advance_state, 1, None) if task.step.run.ordered else (task, threads, dask)
-        with progress(self.label, task.inputs.count, log=self._log) as advance:
-            for part in ordered_map(
-                work, ranges, threads=threads, dask=spread, done=lambda each: advance(each[1] - each[0])
-            ):
-                self.append(part)
+        for part in over_frames(self.label, work, ranges, self._log, threads=threads, dask=spread):
+            self.append(part)
         self.end()
 
     def _written(self, **arguments: Any) -> None:

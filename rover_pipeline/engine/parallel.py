@@ -15,15 +15,16 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
-from typing import TypeVar
+from typing import Any, TextIO, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 from rover_pipeline.options import DaskOptions
@@ -76,6 +77,18 @@ def ordered_map(
         yield from _run_alone(function, items, finished)
     else:
         yield from _run_threads(function, items, threads, finished, held)
+
+
+def over_frames(
+    label: str,
+    function: Callable[[tuple[int, int]], R],
+    ranges: Sequence[tuple[int, int]],
+    log: TextIO | None,
+    **how: Any,
+) -> Iterator[R]:
+    """`ordered_map` on ranges of frames, whose progress is shown; how: its arguments."""
+    with progress(label, sum(stop - start for start, stop in ranges), log=log) as advance:
+        yield from ordered_map(function, ranges, done=lambda each: advance(each[1] - each[0]), **how)
 
 
 def single_threaded_pools() -> AbstractContextManager[object]:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, StepResult, StepRun, start_collector
-from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
-from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.parallel import Failure, frame_ranges, over_frames
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.task import FrameTask, Part
@@ -141,18 +140,15 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
     ranges = frame_ranges(count, max(task.inputs.frame_bytes for task in tasks) + written, dask, threads)
     work = _Pass(tasks)
     try:
-        with progress(label, count, log=log) as advance:
-            for parts in ordered_map(
-                work, ranges, threads=threads, dask=dask, done=lambda each: advance(each[1] - each[0])
-            ):
-                for number, (member, part) in enumerate(zip(members, parts, strict=True)):
-                    if isinstance(part, Failure):
-                        work.failed.add(number)
-                        member.fail(part.error)
-                    elif part is not None:
-                        member.attempt(partial(member.step_run.append, part))
-                if all(member.error for member in members):
-                    return
+        for parts in over_frames(label, work, ranges, log, threads=threads, dask=dask):
+            for number, (member, part) in enumerate(zip(members, parts, strict=True)):
+                if isinstance(part, Failure):
+                    work.failed.add(number)
+                    member.fail(part.error)
+                elif part is not None:
+                    member.attempt(partial(member.step_run.append, part))
+            if all(member.error for member in members):
+                return
     except Exception as error:  # of the executor: it concerns all of them
         for member in members:
             member.fail(error)

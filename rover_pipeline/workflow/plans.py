@@ -25,6 +25,7 @@ from rover_pipeline.engine.plan import OURS, PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import SMALL, Run, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import opened_file
+from rover_pipeline.format.info import stored_bytes
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.lookup import start_collector
@@ -87,13 +88,10 @@ def _length_s(source: Path, sensors: Iterable[str]) -> float:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files of a sensor, and of those in its folders of pictures."""
-    size = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                size += os.stat(f"{place}/{name}").st_size
-    return size
+    """Bytes of the channels of a sensor."""
+    with suppress(OSError):
+        return sum(map(stored_bytes, folder.iterdir()))
+    return 0
 
 
 #: Folder of the plans of a run, in the working directory.
