@@ -166,18 +166,17 @@ def as_types(text: str, roles: Roles) -> str:
     sections, lidar = parse_collection(text), roles.get("lidar", "lidar")
     if _type_in(sections, roles.get(MAIN, "")) == "lidar":
         lidar = roles[MAIN]  # the step is for another one
-    names, mounts = {name: type for type, name in roles.items() if type in TYPES}, sections.get("rig")
+    mounts = sections.get("rig")
     if isinstance(mounts, Mapping) and isinstance(mounts.get(lidar), Mapping):
         lidars = [name for name in sections if _type_in(sections, name) == "lidar" and name != lidar]
         sections = {**sections, "rig": _seen_from(lidar, {**{name: {} for name in lidars}, **mounts})}
-    elif not names:
+    elif not roles.keys() & {*TYPES}:
         return text
-    renamed = _called(sections, names)
+    renamed = called_as_types(sections, roles)
     mounts = renamed.get("rig")
     if isinstance(mounts, Mapping):
-        renamed["rig"] = _called(
-            {name: each for name, each in mounts.items() if MAIN not in roles or name != "name"}, names
-        )
+        kept = {name: each for name, each in mounts.items() if MAIN not in roles or name != "name"}
+        renamed["rig"] = called_as_types(kept, roles)
     elif MAIN in roles:
         renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
@@ -228,13 +227,10 @@ def with_names(message: str, roles: Roles) -> str:
 
 
 def called_as_types(values: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
-    """Values by sensor, where those that stand for their types are called like these."""
-    return _called(values, {name: type for type, name in roles.items() if type in TYPES})
-
-
-def _called(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Values by their new names. One that is called like a type and does not stand for it takes the other's name."""
-    others = {type: name for name, type in names.items()}
+    """Values by sensor, where those that stand for their types are called like these. One that is called like a type
+    and does not stand for it takes the other's name."""
+    others = {type: name for type, name in roles.items() if type in TYPES}
+    names = {name: type for type, name in others.items()}
     return {names.get(name) or others.get(name, name): value for name, value in values.items()}
 
 
