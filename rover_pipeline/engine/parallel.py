@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TextIO, TypeVar
 
@@ -133,19 +134,16 @@ def _in_windows(compute: Callable[[list[T]], list[R]], items: Iterable[T], size:
                 yield results.pop()  # handed over, not held until the window is used up
 
 
+@dataclass
 class Processes:
     """Worker processes for functions that hold the interpreter's lock and take long.
 
     They are forked when they are first needed, and kept until `close`: a forked process has everything that is
     imported, where a fresh one takes a second or more to import it.
-
-    Args:
-        count: of processes; with 1 this process does the work itself.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._pool: ProcessPoolExecutor | None = None
+    count: int  #: of processes; with 1 this process does the work itself.
+    _pool: ProcessPoolExecutor | None = None
 
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
