@@ -22,7 +22,7 @@ from benchmarks.results import record
 from rover_pipeline.format.channels.jpeg import MjpgChannel
 from rover_pipeline.format.sensor import TS, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE
 

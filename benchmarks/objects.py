@@ -19,7 +19,7 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.steps import objects
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import Truth
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.scene.world import World

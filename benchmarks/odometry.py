@@ -30,7 +30,7 @@ from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import returns, sensor_info, sweep_span
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 
 SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}

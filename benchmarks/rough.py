@@ -26,7 +26,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lidar.geometry import returns
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.accuracy import align

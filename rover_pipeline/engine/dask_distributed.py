@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rover_pipeline.engine.identity import MODULE, difference, identity
@@ -60,16 +61,14 @@ def run(
                 yield unwrapped(result)
 
 
+@dataclass
 class _Scheduler:
-    """A connection to a scheduler that ends with an error, and not with silence.
+    """A connection to a scheduler that ends with an error, and not with silence."""
 
-    Args:
-        client: connected to the scheduler at `address`.
-    """
-
-    def __init__(self, client: Any, address: str, options: DaskOptions) -> None:
-        self.client, self.address, self.options = client, address, options
-        self._alone_since: float | None = None
+    client: Any  #: connected to the scheduler at `address`.
+    address: str
+    options: DaskOptions
+    _alone_since: float | None = None
 
     def wait_for_workers(self) -> int:
         """Number of threads of all workers, as soon as there are any."""
@@ -240,16 +239,12 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+@dataclass
 class _Remote:
-    """A function as bytes, which a worker loads only when it is what the process that asks is.
+    """A function as bytes, which a worker loads only when it is what the process that asks is."""
 
-    Args:
-        function: pickled.
-        wanted: the identity of the process that asks, from `identity`.
-    """
-
-    def __init__(self, function: bytes, wanted: Mapping[str, str]) -> None:
-        self.function, self.wanted = function, wanted
+    function: bytes  #: pickled.
+    wanted: Mapping[str, str]  #: the identity of the process that asks, from `identity`.
 
     def __call__(self, item: Any) -> Any:
         try:

@@ -17,6 +17,8 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from rover_pipeline.engine.dask_distributed import reason
 from rover_pipeline.errors import MissingExtraError, RoverError, counted, short_text
 from rover_pipeline.options import SlurmWorkers
@@ -105,7 +107,7 @@ def _require_accepted(script: str) -> None:
 
 def _private_folder() -> Path:
     """A new folder that other nodes see and other users do not, for logs and keys of the connections."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rover_pipeline" / "slurm-workers"
+    base = user_cache_path("rover_pipeline") / "slurm-workers"
     try:
         base.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f"{os.environ.get('SLURM_JOB_ID', os.getpid())}-", dir=base))

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.instances import Roles, damage_of, for_sensors, roles_of, roles_of_others, with_names
-from rover_pipeline.engine.parallel import Processes, frame_ranges, ordered_map
-from rover_pipeline.engine.progress import progress, say
+from rover_pipeline.engine.parallel import Processes, frame_ranges, over_frames
+from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.recording import Recording, Workers
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import EVERY, REFERENCE, Inspection, Step, loaded
@@ -91,19 +91,11 @@ class StepRun:
     Args:
         step, trace, sensor, request, stamps, log: see `run_step`.
 
-    Attributes:
-        path: of the result.
-        finished: the result of another process, which held the lock before and made just this; None = there is none.
-        task: the step with its opened inputs.
-        invalid, corrupt: frames that are not valid, and that could not be decoded.
-        measured, warnings: for the provenance.
-        omitted: why there are no files; "" = there are, or the step makes channels.
-
     Raises:
         RoverError: the options are wrong, or the recording's sensors are of a kind that the step cannot take.
     """
 
-    task: FrameTask
+    task: FrameTask  #: the step with its opened inputs.
 
     def __init__(
         self, step: Step, trace: Path, sensor: str, request: Request, stamps: tuple[str, ...], log: TextIO | None
@@ -126,11 +118,12 @@ class StepRun:
             **({"sensors": dict(self._roles)} if self._roles else {}),
         }
         self._writer = VirtualWriter(self.path, stamps, _declared(step))
+        #: the result of another process, which held the lock before and made just this; None = there is none.
         self.finished: StepResult | None = None
-        self.invalid = self.corrupt = 0
-        self.measured: dict[str, Any] = {}
+        self.invalid = self.corrupt = 0  #: frames that are not valid, and that could not be decoded.
+        self.measured: dict[str, Any] = {}  #: for the provenance, as `warnings`.
         self.warnings: list[str] = []
-        self.omitted = ""
+        self.omitted = ""  #: why there are no files; "" = there are, or the step makes channels.
 
     def __enter__(self) -> Self:
         self._writer.__enter__()
@@ -244,11 +237,8 @@ class StepRun:
 
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
         work, threads, spread = (advance_state, 1, None) if task.step.run.ordered else (task, threads, dask)
-        with progress(self.label, task.inputs.count, log=self._log) as advance:
-            for part in ordered_map(
-                work, ranges, threads=threads, dask=spread, done=lambda each: advance(each[1] - each[0])
-            ):
-                self.append(part)
+        for part in over_frames(self.label, work, ranges, self._log, threads=threads, dask=spread):
+            self.append(part)
         self.end()
 
     def _written(self, **arguments: Any) -> None:

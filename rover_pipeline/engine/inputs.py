@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rover_pipeline.engine.instances import Roles, as_types, called_as_types, declared_for
 from rover_pipeline.engine.shared import Shared
-from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Output, Reference, Step, step_of_room
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, REFERENCE, Reference, Step, step_of_room
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
@@ -30,25 +30,6 @@ from rover_pipeline.options import InputOptions, Options
 _OURS = re.compile(r"rover_pipeline\.([a-z0-9_]+)\.[a-z0-9_.]+:[a-z0-9_]+")
 
 
-class Kind(NamedTuple):
-    """Type of a channel's samples without byte order, and their shape, where None stands for any size."""
-
-    type: str
-    shape: tuple[int | None, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.type} of [{', '.join('any' if size is None else str(size) for size in self.shape)}]"
-
-    def fits(self, type: str, shape: tuple[int, ...]) -> bool:
-        same = len(shape) == len(self.shape)
-        return self.type == type and same and all(b in (None, a) for a, b in zip(shape, self.shape, strict=True))
-
-
-def kinds(outputs: Mapping[str, Output]) -> dict[str, Kind]:
-    """The kinds of the channels that a step declares, as far as it declares them."""
-    return {name: Kind(out.type, out.shape) for name, out in outputs.items() if out.type}
-
-
 def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
     """Why a channel of one of our virtual sensors is not what the step declares that made it.
 
@@ -60,15 +41,13 @@ def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
     ours = _OURS.fullmatch(str((read_provenance(sensor.path) or {}).get("step")))
     try:
         step = step_of_room(f"{ours[1]}/{rig.declared(sensor.name)}") if ours else None
-        outputs = declared_for(step, sensor.name, rig).outputs if step else {}
+        outputs = declared_for(step, sensor.name, rig).typed if step else {}
     except (RoverError, AttributeError):  # it was made by a step of another version, which had another name
         return
-    kind, spec = kinds(outputs).get(channel), sensor.specs[channel]
-    if kind and not kind.fits(spec.type, spec.shape):
-        yield (
-            f"{sensor.path / channel}: is {spec.type} of {list(spec.shape)}, must be {kind}; remove {sensor.path} and "
-            "make it again"
-        )
+    output, spec = outputs.get(channel), sensor.specs[channel]
+    if output and not output.fits(spec):
+        must = f"is {spec.type} of {list(spec.shape)}, must be {output.kind}"
+        yield f"{sensor.path / channel}: {must}; remove {sensor.path} and make it again"
 
 
 @dataclass

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
+from pydantic import ValidationError
 
 from rover_pipeline.engine.step import EVERY, MAIN, OPTIONAL, REFERENCE, SEVERAL, Step, When
 from rover_pipeline.errors import FormatError, require_damage
@@ -165,18 +166,17 @@ def as_types(text: str, roles: Roles) -> str:
     sections, lidar = parse_collection(text), roles.get("lidar", "lidar")
     if _type_in(sections, roles.get(MAIN, "")) == "lidar":
         lidar = roles[MAIN]  # the step is for another one
-    names, mounts = {name: type for type, name in roles.items() if type in TYPES}, sections.get("rig")
+    mounts = sections.get("rig")
     if isinstance(mounts, Mapping) and isinstance(mounts.get(lidar), Mapping):
         lidars = [name for name in sections if _type_in(sections, name) == "lidar" and name != lidar]
         sections = {**sections, "rig": _seen_from(lidar, {**{name: {} for name in lidars}, **mounts})}
-    elif not names:
+    elif not roles.keys() & {*TYPES}:
         return text
-    renamed = _called(sections, names)
+    renamed = called_as_types(sections, roles)
     mounts = renamed.get("rig")
     if isinstance(mounts, Mapping):
-        renamed["rig"] = _called(
-            {name: each for name, each in mounts.items() if MAIN not in roles or name != "name"}, names
-        )
+        kept = {name: each for name, each in mounts.items() if MAIN not in roles or name != "name"}
+        renamed["rig"] = called_as_types(kept, roles)
     elif MAIN in roles:
         renamed.pop("rig", None)
     return yaml.safe_dump(renamed, sort_keys=False)
@@ -192,34 +192,27 @@ def _seen_from(lidar: str, mounts: Mapping[str, Any]) -> dict[str, Any]:
 
     Entries that are no poses stay: whoever reads them says what is wrong.
     """
-    found = {name: each for name, each in mounts.items() if name != lidar}
     written = load("rover_pipeline.kinematics.mount:mount_entry")
-    try:
-        origin = _mount(mounts[lidar])
-        for name, each in found.items():
-            if isinstance(each, Mapping) and {*each} <= {"translation", "rotation", "time_offset", "covariance"}:
-                seen = _mount(each).seen_from(origin)
-                covariance = {} if seen.covariance is None else {"covariance": seen.covariance.tolist()}
-                found[name] = written(seen) | covariance
-    except (TypeError, ValueError):
+    poses = {name: pose for name, each in mounts.items() if (pose := _mount(each)) is not None}
+    if (origin := poses.get(lidar)) is None:
         return dict(mounts)
+    found = {name: each for name, each in mounts.items() if name != lidar}
+    for name in found.keys() & poses.keys():
+        seen = poses[name].seen_from(origin)
+        covariance = {} if seen.covariance is None else {"covariance": seen.covariance.tolist()}
+        found[name] = written(seen) | covariance
     return found
 
 
-def _mount(entry: Mapping[str, Any]) -> Mount:
-    """The pose that an entry of `rig` states, as it stands there."""
-    (translation,), covariance = _matrix([entry.get("translation") or (0, 0, 0)]), entry.get("covariance")
-    rotation, late = _matrix(entry.get("rotation") or np.eye(3)), float(entry.get("time_offset") or 0.0)
-    stated = None if covariance is None else _matrix(covariance)
-    return load("rover_pipeline.kinematics.mount:Mount")(translation, rotation, "config.yaml", late, stated)
-
-
-def _matrix(rows: Any) -> np.ndarray:
-    """Rows of three or seven numbers. Raises TypeError and ValueError for what is none."""
-    matrix = np.array([[float(each) for each in row] for row in rows])
-    if matrix.shape not in ((1, 3), (3, 3), (7, 7)):
-        raise ValueError("numbers are missing")
-    return matrix
+def _mount(entry: Any) -> Mount | None:
+    """The pose that an entry of `rig` states, as it stands there; None where it is none."""
+    try:
+        stated = load("rover_pipeline.kinematics.options:MountOptions").model_validate(entry)
+    except ValidationError:
+        return None
+    covariance = None if stated.covariance is None else np.array(stated.covariance)
+    pose = np.array(stated.translation), np.array(stated.rotation), "config.yaml", stated.time_offset, covariance
+    return load("rover_pipeline.kinematics.mount:Mount")(*pose)
 
 
 def with_names(message: str, roles: Roles) -> str:
@@ -234,13 +227,10 @@ def with_names(message: str, roles: Roles) -> str:
 
 
 def called_as_types(values: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
-    """Values by sensor, where those that stand for their types are called like these."""
-    return _called(values, {name: type for type, name in roles.items() if type in TYPES})
-
-
-def _called(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Values by their new names. One that is called like a type and does not stand for it takes the other's name."""
-    others = {type: name for name, type in names.items()}
+    """Values by sensor, where those that stand for their types are called like these. One that is called like a type
+    and does not stand for it takes the other's name."""
+    others = {type: name for type, name in roles.items() if type in TYPES}
+    names = {name: type for type, name in others.items()}
     return {names.get(name) or others.get(name, name): value for name, value in values.items()}
 
 

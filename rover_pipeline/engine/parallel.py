@@ -15,15 +15,17 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import TypeVar
+from typing import Any, TextIO, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 from rover_pipeline.options import DaskOptions
@@ -78,6 +80,18 @@ def ordered_map(
         yield from _run_threads(function, items, threads, finished, held)
 
 
+def over_frames(
+    label: str,
+    function: Callable[[tuple[int, int]], R],
+    ranges: Sequence[tuple[int, int]],
+    log: TextIO | None,
+    **how: Any,
+) -> Iterator[R]:
+    """`ordered_map` on ranges of frames, whose progress is shown; how: its arguments."""
+    with progress(label, sum(stop - start for start, stop in ranges), log=log) as advance:
+        yield from ordered_map(function, ranges, done=lambda each: advance(each[1] - each[0]), **how)
+
+
 def single_threaded_pools() -> AbstractContextManager[object]:
     """A context in which libraries do not start threads of their own below ours."""
     if "cv2" in sys.modules:
@@ -120,19 +134,16 @@ def _in_windows(compute: Callable[[list[T]], list[R]], items: Iterable[T], size:
                 yield results.pop()  # handed over, not held until the window is used up
 
 
+@dataclass
 class Processes:
     """Worker processes for functions that hold the interpreter's lock and take long.
 
     They are forked when they are first needed, and kept until `close`: a forked process has everything that is
     imported, where a fresh one takes a second or more to import it.
-
-    Args:
-        count: of processes; with 1 this process does the work itself.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._pool: ProcessPoolExecutor | None = None
+    count: int  #: of processes; with 1 this process does the work itself.
+    _pool: ProcessPoolExecutor | None = None
 
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""

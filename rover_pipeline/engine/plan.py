@@ -29,31 +29,19 @@ OURS = "rover_pipeline."
 
 
 class Planned(NamedTuple):
-    """A result that a run wants to make.
+    """A result that a run wants to make."""
 
-    Attributes:
-        step: name of the step, as `rover-pipeline step` takes it.
-        stamp: name of the file that is published with the result.
-        request, version: see `command.StepCommand`.
-        source: directory of the raw sensors.
-        identity: what the provenance of the new result will say, as far as the run knows it before.
-        before: `time` in the provenance of the result that was there when the run began; None = there was none.
-        after: results of the same plan that it is made from.
-        shares: name of the pass that it can be made in; "" = it is made alone.
-        brief: whether its work takes less time than to start a process.
-        last: whether the job of a pass also makes it, after it has waited for the results that other jobs make.
-    """
-
-    step: str
-    stamp: str
-    request: str
+    step: str  #: name of the step, as `rover-pipeline step` takes it.
+    stamp: str  #: name of the file that is published with the result.
+    request: str  #: as in `command.StepCommand`, as is `version`.
     version: int
-    source: str
-    identity: Mapping[str, Any]
-    before: Any
-    after: Sequence[str]
-    shares: str
-    brief: bool
+    source: str  #: directory of the raw sensors.
+    identity: Mapping[str, Any]  #: what the provenance of the new result will say, as far as the run knows it before.
+    before: Any  #: `time` in the provenance of the result that was there when the run began; None = there was none.
+    after: Sequence[str]  #: results of the same plan that it is made from.
+    shares: str  #: name of the pass that it can be made in; "" = it is made alone.
+    brief: bool  #: whether its work takes less time than to start a process.
+    #: whether the job of a pass also makes it, after it has waited for the results that other jobs make.
     last: bool = False
 
     @property
@@ -63,16 +51,13 @@ class Planned(NamedTuple):
 
 
 class Plan:
-    """What a run wants of one recording.
-
-    Attributes:
-        trace: directory of the results.
-        started: when the run began, seconds since the epoch.
-        outputs: virtual sensor, or folder -> what is to be made. Each comes after those that it is made from.
-    """
+    """What a run wants of one recording."""
 
     def __init__(self, trace: Path, started: float = 0.0, outputs: Mapping[str, Planned] | None = None) -> None:
-        self.trace, self.started, self.outputs = trace, started, dict(outputs or {})
+        self.trace = trace  #: directory of the results.
+        self.started = started  #: when the run began, seconds since the epoch.
+        #: virtual sensor, or folder -> what is to be made. Each comes after those that it is made from.
+        self.outputs = dict(outputs or {})
 
     @classmethod
     def read(cls, trace: Path) -> Self:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import numpy as np
 
-from rover_pipeline.engine.parallel import Processes, ordered_map
-from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.parallel import Processes, over_frames
 from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
@@ -74,8 +73,7 @@ class Recording:
         Raises:
             SampleError: a frame cannot be decoded, and `input.mark_corrupt` is not set.
         """
-        readable = np.ones(stop - start, bool)
-        block = self._task.read_input(argument, start, stop, readable)
+        block, readable = self._task.read_input(argument, start, stop)
         if self._is_main and not readable.all():
             getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
         return block
@@ -102,20 +100,11 @@ class Recording:
         workers = self._workers
         if workers is None:
             raise RoverError("Recording.map: is called inside a function that Recording.map runs; call it outside")
-        label = f"{workers.label} {title}".rstrip()
-        with progress(label, sum(stop - start for start, stop in ranges), log=workers.log) as advance:
-            results = ordered_map(
-                _Tracked(self, function),
-                ranges,
-                threads=workers.threads,
-                processes=workers.processes if processes else None,
-                dask=workers.dask,
-                done=lambda frames: advance(frames[1] - frames[0]),
-                held=held,
-            )
-            for result, corrupt in results:
-                self._corrupt |= corrupt
-                yield result
+        label, work = f"{workers.label} {title}".rstrip(), _Tracked(self, function)
+        how = {"processes": workers.processes if processes else None, "dask": workers.dask, "held": held}
+        for result, corrupt in over_frames(label, work, ranges, workers.log, threads=workers.threads, **how):
+            self._corrupt |= corrupt
+            yield result
 
     @property
     def whole(self) -> dict[str, Any]:

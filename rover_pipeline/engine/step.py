@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.format.descriptions import axes_of
+from rover_pipeline.format.descriptions import axes_of, unit_of
 from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
-    from rover_pipeline.format.meta import Format
+    from rover_pipeline.format.meta import ChannelSpec, Format
     from rover_pipeline.numerics.nearest import Match
 
 ATTRIBUTE = "__rover_step__"  # of a function with `@step`: its declaration
@@ -52,13 +52,16 @@ class Output:
         desc: what `meta.json` says the channel is, with its unit and axes: `Power, dB. [doppler, range]`.
         format: how samples are stored, or a function of the step's options that says so.
         type: numpy type without byte order, such as `f4`; "" = whatever the function returns.
-        unit: of the values, as programs read it; "" = none.
+        unit: of the values, as programs read it; "" = the one that `desc` names, if it names one.
     """
 
     desc: str
     format: Format | Callable[[Any], Format] = "raw"
     type: str = ""
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", self.unit or unit_of(self.desc))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -69,6 +72,16 @@ class Output:
     def shape(self) -> tuple[int | None, ...]:
         """Size of each axis; None where it depends on the recording or on options."""
         return tuple(_SIZES.get(axis) for axis in self.axes)
+
+    @property
+    def kind(self) -> str:
+        """Type and shape of a sample, for messages."""
+        return f"{self.type} of [{', '.join('any' if size is None else str(size) for size in self.shape)}]"
+
+    def fits(self, spec: ChannelSpec) -> bool:
+        """Whether samples of a channel have this type and shape."""
+        same = self.type == spec.type and len(self.shape) == len(spec.shape)
+        return same and all(size in (None, own) for own, size in zip(spec.shape, self.shape, strict=True))
 
 
 class Inspection(NamedTuple):
@@ -106,21 +119,16 @@ SMALL = Rate(("imu",), 50, 1.0)
 
 @dataclass(frozen=True)
 class When:
-    """What a step declares otherwise, where its options or the sensors of a recording are of another kind.
+    """What a step declares otherwise, where its options or the sensors of a recording are of another kind."""
 
-    Attributes:
-        changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
-            fields; an entry that is None is taken away from them.
-        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
-        has, lacks: channels that the recording must have, and that it must not have.
-        options: names of options, such as `lidar.ts_reference` -> their values.
-    """
-
+    #: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its fields; an
+    #: entry that is None is taken away from them.
     changes: Mapping[str, Any] = field(default_factory=dict)
+    #: channel of `inputs` or `nearest` -> argument -> channel that stands for it; `?` = if it is there.
     instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    has: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    has: tuple[str, ...] = ()  #: channels that the recording must have.
+    lacks: tuple[str, ...] = ()  #: channels that it must not have.
+    options: Mapping[str, Any] = field(default_factory=dict)  #: names, such as `lidar.ts_reference` -> their values.
 
 
 @dataclass(frozen=True)
@@ -242,6 +250,11 @@ class Step:
         ours = isinstance(self.function, str)  # its version says when its bytes change
         source = "" if ours else load("rover_pipeline.engine.identity:source_of")(self.function)
         return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
+
+    @property
+    def typed(self) -> dict[str, Output]:
+        """Those of the outputs whose types are declared."""
+        return {name: output for name, output in self.outputs.items() if output.type}
 
     @property
     def in_pass(self) -> bool:

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,16 +35,11 @@ _LAST_READ = threading.local()
 
 
 class Part(NamedTuple):
-    """Summary of a range of frames.
+    """Summary of a range of frames."""
 
-    Attributes:
-        invalid, corrupt: number of frames that are not valid, and that could not be decoded or are damaged.
-        encoded: channel -> encoded samples, for channels to which samples are appended in order.
-    """
-
-    invalid: int
-    corrupt: int
-    encoded: dict[str, list[bytes]]
+    invalid: int  #: number of frames that are not valid.
+    corrupt: int  #: number of those that could not be decoded or are damaged.
+    encoded: dict[str, list[bytes]]  #: channel -> encoded samples, for channels to which samples are appended in order.
 
 
 @dataclass
@@ -187,11 +182,10 @@ class FrameTask:
         Args:
             blocks: of a pass, where the block of a channel may be already, and is left for others.
         """
-        readable = np.ones(stop - start, bool)
-        arrays: dict[str, Any] = {
-            argument: self.read_input(argument, start, stop, readable, blocks)
-            for argument in (*self.inputs.channels, *self.inputs.nearest)
-        }
+        arrays, readable = dict[str, Any](), np.ones(stop - start, bool)
+        for argument in (*self.inputs.channels, *self.inputs.nearest):
+            arrays[argument], decoded = self.read_input(argument, start, stop, blocks)
+            readable &= decoded
         for name, other in self.others.items():
             nearest, valid = next(iter(other.inputs.nearest.values())), other.inputs.valid[start:stop]
             given = {"sample": nearest.samples[start:stop], "valid": valid, "ts": nearest.ts, **other.inputs.texts}
@@ -199,56 +193,45 @@ class FrameTask:
         return arrays, readable
 
     def read_input(
-        self, argument: str, start: int, stop: int, readable: np.ndarray, blocks: Shared | None = None
-    ) -> np.ndarray:
-        """A block of one input. `readable` becomes False for frames that cannot be decoded."""
+        self, argument: str, start: int, stop: int, blocks: Shared | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A block of one input, and which of its frames can be decoded, bool (frame,)."""
         blocks = blocks or self.looked
         if argument in self.inputs.channels:
             channel = self.inputs.channels[argument]
+            read = partial(self._read_channel, channel, start, stop)
             if blocks is None or argument in self.step.views:
-                return self._read_channel(channel, start, stop, readable)
-            shared, decoded = blocks.once((str(channel.path), start, stop), lambda: self._decode(channel, start, stop))
-            readable &= decoded
+                return read()
+            shared, decoded = blocks.once((str(channel.path), start, stop), read)
             # A user's function may change its arguments, which belong to all steps of the pass.
-            return shared if self.step.name.startswith(OURS) else shared.copy()
+            return shared if self.step.name.startswith(OURS) else shared.copy(), decoded
         nearest = self.inputs.nearest[argument]
         samples, position = np.unique(nearest.samples[start:stop], return_inverse=True)
-        decoded = np.ones(len(samples), bool)
-        breaks = [0, *(np.flatnonzero(np.diff(samples) > 1) + 1), len(samples)]
-        runs = [slice(first, last) for first, last in pairwise(breaks)]  # of samples that follow one another
-        block = [
-            self._read_channel(nearest.channel, int(samples[run][0]), int(samples[run][-1]) + 1, decoded[run])
-            for run in runs
-        ]
-        readable &= decoded[position]
-        return np.concatenate(block)[position]
+        runs = np.split(samples, np.flatnonzero(np.diff(samples) > 1) + 1)  # of samples that follow one another
+        parts = [self._read_channel(nearest.channel, int(run[0]), int(run[-1]) + 1) for run in runs]
+        block, decoded = map(np.concatenate, zip(*parts, strict=True))
+        return block[position], decoded[position]
 
-    def _decode(self, channel: Channel, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        decoded = np.ones(stop - start, bool)
-        return self._read_channel(channel, start, stop, decoded), decoded
-
-    def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
+    def _read_channel(self, channel: Channel, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        block, decoded = self._read_decodable(channel, start, stop)
         if (find := _DAMAGED.get((channel.path.name, channel.spec.type))) is None:
-            return self._read_decodable(channel, start, stop, readable)
-        decoded = np.ones(stop - start, bool)
-        block = self._read_decodable(channel, start, stop, decoded)
+            return block, decoded
         last = getattr(_LAST_READ, "block", None)
         if last is not None and last[0] is channel and last[1] == start:
             before = last[2]
         else:
-            first = max(0, start - 2)
-            before = self._read_decodable(channel, first, start, np.ones(start - first, bool)) if start else block[:0]
+            before = self._read_decodable(channel, max(0, start - 2), start)[0] if start else block[:0]
         damaged = load(find)(block, before)
         _LAST_READ.block = channel, stop, np.concatenate([before, block[-2:]])[-2:]
         if channel in self.inputs.channels.values():  # what is known to be damaged stays as it is
             damaged &= self.inputs.valid[start:stop] != 0
         block[damaged] = 0
-        readable &= decoded & ~damaged
-        return block
+        return block, decoded & ~damaged
 
-    def _read_decodable(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
+    def _read_decodable(self, channel: Channel, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        decoded = np.ones(stop - start, bool)
         try:
-            return channel.read(start, stop)
+            return channel.read(start, stop), decoded
         except SampleError as error:
             if not self.mark_corrupt:
                 raise SampleError(
@@ -259,8 +242,8 @@ class FrameTask:
             try:
                 block[frame - start] = channel.read(frame, frame + 1)[0]
             except SampleError:
-                readable[frame - start] = False
-        return block
+                decoded[frame - start] = False
+        return block, decoded
 
     def write(self, start: int, result: Mapping[str, np.ndarray], readable: np.ndarray) -> Part:
         """Write the results of frames from `start` on. Encoded samples are returned, to be appended in order."""

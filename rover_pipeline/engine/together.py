@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, StepResult, StepRun, start_collector
-from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
-from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.parallel import Failure, frame_ranges, over_frames
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.task import FrameTask, Part
@@ -80,20 +79,14 @@ def run_together(
 
 
 class _Member:
-    """One of the results, as far as it got.
+    """One of the results, as far as it got."""
 
-    Attributes:
-        step_run: once it is opened.
-        error: why it is not made; None = it did not fail.
-        held: the lock, and what is written.
-    """
-
-    step_run: StepRun
+    step_run: StepRun  #: once it is opened.
 
     def __init__(self, asked: ResultRequest, trace: Path) -> None:
         self.asked, self.trace = asked, trace
-        self.error: Exception | None = None
-        self.held = ExitStack()
+        self.error: Exception | None = None  #: why it is not made; None = it did not fail.
+        self.held = ExitStack()  #: the lock, and what is written.
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do a part of the work, unless an earlier one failed. An error ends this result alone."""
@@ -147,18 +140,15 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
     ranges = frame_ranges(count, max(task.inputs.frame_bytes for task in tasks) + written, dask, threads)
     work = _Pass(tasks)
     try:
-        with progress(label, count, log=log) as advance:
-            for parts in ordered_map(
-                work, ranges, threads=threads, dask=dask, done=lambda each: advance(each[1] - each[0])
-            ):
-                for number, (member, part) in enumerate(zip(members, parts, strict=True)):
-                    if isinstance(part, Failure):
-                        work.failed.add(number)
-                        member.fail(part.error)
-                    elif part is not None:
-                        member.attempt(partial(member.step_run.append, part))
-                if all(member.error for member in members):
-                    return
+        for parts in over_frames(label, work, ranges, log, threads=threads, dask=dask):
+            for number, (member, part) in enumerate(zip(members, parts, strict=True)):
+                if isinstance(part, Failure):
+                    work.failed.add(number)
+                    member.fail(part.error)
+                elif part is not None:
+                    member.attempt(partial(member.step_run.append, part))
+            if all(member.error for member in members):
+                return
     except Exception as error:  # of the executor: it concerns all of them
         for member in members:
             member.fail(error)
@@ -167,15 +157,11 @@ def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: 
 
 
 class _Pass:
-    """The tasks of a pass on a range of frames. It is called in threads or in other processes.
-
-    Attributes:
-        failed: numbers of tasks that are not worked on any more.
-    """
+    """The tasks of a pass on a range of frames. It is called in threads or in other processes."""
 
     def __init__(self, tasks: Sequence[FrameTask]) -> None:
         self.tasks = list(tasks)
-        self.failed: set[int] = set()
+        self.failed: set[int] = set()  #: numbers of tasks that are not worked on any more.
         self.modules = {name for task in tasks for name in task.modules}
 
     def __call__(self, frames: tuple[int, int]) -> list[Part | Failure | None]:

@@ -11,7 +11,7 @@ _TS = "lidar/ts"
 _POINT_CHANNELS = {
     "intensity": Output("Intensity, in the unit of lidar/intensity; NaN past count. [point]", type="f4"),
     "ring": Output("Number of the beam. [point]", type="u2"),
-    "time": Output("Instant of each point after ts, s; NaN past count. [point]", type="f4", unit="s"),
+    "time": Output("Instant of each point after ts, s; NaN past count. [point]", type="f4"),
 }
 _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
 
@@ -25,7 +25,7 @@ def _points(*, compensated: bool = False, sent: bool = False) -> Output:
         instant += ", by _odom."
     nothing, axes = ("past count", "point, xyz") if sent else ("where there is no return", "beam, column, xyz")
     text = f"Points in the sensor frame, front-left-up, m; NaN {nothing}. [{axes}], {instant}"
-    return Output(text, type="f4", unit="m")
+    return Output(text, type="f4")
 
 
 #: Deskewed points need the odometry. A lidar that sends points gives the same ones, with what is known of each of them.
@@ -71,11 +71,9 @@ STEPS = (
         inputs=_IMAGES,
         files={"metadata": "lidar/lidar.json"},
         outputs={
-            "rng": Output(
-                "Range, mm; 0 = no return, 65535 = clipped. [beam, column], destaggered.", type="u2", unit="mm"
-            ),
+            "rng": Output("Range, mm; 0 = no return, 65535 = clipped. [beam, column], destaggered.", type="u2"),
             "rfl": Output("Reflectivity. [beam, column], destaggered.", type="u1"),
-            "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
+            "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2"),
         },
         alternatives=ONLY_OF_IMAGES,
         run=Run(first=True, cost=Rate(("lidar",), 80, 2.4)),
@@ -93,9 +91,7 @@ STEPS = (
             "xyz": _points(),
             "rfl": Output("Reflectivity. [beam, column], in the order of the columns' instants.", type="u1"),
             "nir": Output(
-                "Ambient near infrared, photons. [beam, column], in the order of the columns' instants.",
-                type="u2",
-                unit="photons",
+                "Ambient near infrared, photons. [beam, column], in the order of the columns' instants.", type="u2"
             ),
         },
         alternatives=_OTHER_POINTS,

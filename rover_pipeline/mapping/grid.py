@@ -15,19 +15,13 @@ FREE, OCCUPIED, UNKNOWN = 254, 0, 205
 
 
 class Extent(NamedTuple):
-    """The rectangle of cells that a grid covers.
+    """The rectangle of cells that a grid covers."""
 
-    Attributes:
-        left, bottom: index of the first cell. Cell 0 has its lower left corner in the origin of the world.
-        width, height: number of cells along x and y.
-        edge: length of a cell's edge, m.
-    """
-
-    left: int
+    left: int  #: index of the first cell, as `bottom`. Cell 0 has its lower left corner in the origin of the world.
     bottom: int
-    width: int
-    height: int
-    edge: float
+    width: int  #: number of cells along x.
+    height: int  #: number of cells along y.
+    edge: float  #: length of a cell's edge, m.
 
     @property
     def corner(self) -> np.ndarray:
@@ -52,35 +46,24 @@ class Extent(NamedTuple):
 
 
 class CellCounts(NamedTuple):
-    """What some sweeps observed.
+    """What some sweeps observed."""
 
-    Attributes:
-        cells: (N,), ascending flat indices of the observed cells in an extent.
-        hits, misses, tops: (N,), counts of these cells as in `Grid`.
-        heights: f8 (2,), minimum and maximum height of a point above the lidar, m; infinite when there is none.
-        in_band: number of points at the heights of the grid.
-    """
-
-    cells: np.ndarray
-    hits: np.ndarray
+    cells: np.ndarray  #: (N,), ascending flat indices of the observed cells in an extent.
+    hits: np.ndarray  #: (N,), of these cells, as in `Grid`, as are `misses` and `tops`.
     misses: np.ndarray
     tops: np.ndarray
-    heights: np.ndarray
-    in_band: int
+    heights: np.ndarray  #: f8 (2,), minimum and maximum height of a point above the lidar, m; infinite without any.
+    in_band: int  #: number of points at the heights of the grid.
 
 
 class Grid:
-    """For each cell, the number of sweeps that hit something in it and of sweeps whose rays only passed through.
-
-    Attributes:
-        hits, misses: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
-        tops: u1 (row, column), height of the highest surface in the cell, in the levels of `LocalGrid`.
-    """
+    """For each cell, the number of sweeps that hit something in it and of sweeps whose rays only passed through."""
 
     def __init__(self, extent: Extent) -> None:
         self.extent = extent
+        #: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
         self.hits, self.misses = np.zeros(extent.shape, "u4"), np.zeros(extent.shape, "u4")
-        self.tops = np.zeros(extent.shape, "u1")
+        self.tops = np.zeros(extent.shape, "u1")  #: highest surface in each cell, in the levels of `LocalGrid`.
 
     def add(self, counts: CellCounts) -> None:
         """Add the counts of other sweeps, whose cell indices are those of this grid."""
@@ -134,23 +117,15 @@ def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:
 
 
 class _Cells(NamedTuple):
-    """Counts of cells, which kernels update.
+    """Counts of cells, which kernels update."""
 
-    Attributes:
-        corner: f8 (2,), m: lower left corner of the cells.
-        edge: of a cell, m.
-        hits: u2 (row, column), number of sweeps that hit the cell.
-        misses: u2 (row, column), number of sweeps with a ray through the cell and no hit.
-        hit_by, passed_by: u2 (row, column), number of the last sweep that hit the cell, or had a ray through it.
-        tops: u1 (row, column), highest surface up to the top of the band: 0 = none, 1 = at most the floor, 255 = top.
-    """
-
-    corner: np.ndarray
-    edge: float
-    hits: np.ndarray
-    misses: np.ndarray
-    hit_by: np.ndarray
-    passed_by: np.ndarray
+    corner: np.ndarray  #: f8 (2,), m: lower left corner of the cells.
+    edge: float  #: of a cell, m.
+    hits: np.ndarray  #: u2 (row, column), number of sweeps that hit the cell.
+    misses: np.ndarray  #: u2 (row, column), number of sweeps with a ray through the cell and no hit.
+    hit_by: np.ndarray  #: u2 (row, column), number of the last sweep that hit the cell.
+    passed_by: np.ndarray  #: u2 (row, column), number of the last one that had a ray through it.
+    #: u1 (row, column), highest surface up to the top of the band: 0 = none, 1 = at most the floor, 255 = top.
     tops: np.ndarray
 
 
@@ -178,9 +153,9 @@ class LocalGrid:
         """
         self._sweeps += 1
         count = int(sectors.max()) + 1
-        rays = _find_rays(points, pos, sectors, count, self._band[1], self._band[2], self._heights)
-        self._in_band += _count_hits(points, pos, self._band, self._sweeps, self._cells)
-        _count_misses(*rays, self._sweeps, self._cells)
+        found = _look(points, pos, sectors, count, self._band, self._sweeps, self._heights, self._cells)
+        self._in_band += found[3]
+        _count_misses(*found[:3], self._sweeps, self._cells)
 
     def counts(self, extent: Extent) -> CellCounts:
         """The observed cells that lie in a larger extent, by their indices there."""
@@ -194,14 +169,23 @@ class LocalGrid:
 
 
 @compiled
-def _find_rays(
-    points: np.ndarray, pos: np.ndarray, sectors: np.ndarray, count: int, low: float, high: float, heights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds the ray of each sector through the band of heights between `low` and `high`, m above the lidar.
+def _look(
+    points: np.ndarray,
+    pos: np.ndarray,
+    sectors: np.ndarray,
+    count: int,
+    band: np.ndarray,
+    sweep: int,
+    heights: np.ndarray,
+    cells: _Cells,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Finds the ray of each sector through the band, counts once each cell in which a sweep has a point in the band,
+    and updates the heights of surfaces.
 
     Args:
-        points, pos, sectors: as for `LocalGrid.add`.
+        points, pos, sectors, band: as for `LocalGrid`.
         count: number of sectors.
+        sweep: number of this sweep, from 1 on.
         heights: f8 (2,), minimum and maximum height of a point above the lidar; updated.
 
     Returns:
@@ -211,8 +195,11 @@ def _find_rays(
             to a point outside. The distance is zero where there is none.
         entry: f8 (sector,), squared horizontal distance at which beams enter the band. It is zero when the lidar itself
             is in the band, and infinite where no beam enters it.
+        in_band: number of points in the band.
     """
-    nearest, farthest, entry = np.empty((count, 5)), np.empty((count, 5)), np.empty(count)
+    corner, size, hits, _, hit_by, _, tops = cells
+    floor, low, high = band
+    nearest, farthest, entry, in_band = np.empty((count, 5)), np.empty((count, 5)), np.empty(count), 0
     edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # the limit that faces a lidar outside of the band
     for s in range(count):
         nearest[s, 0], farthest[s, 0], entry[s] = np.inf, 0.0, (np.inf if edge != 0.0 else 0.0)
@@ -227,11 +214,21 @@ def _find_rays(
             distance, s = dx * dx + dy * dy, sectors[beam, c]
             if edge != 0.0 and dz / edge >= 1.0:
                 entry[s] = min(entry[s], (edge / dz) * (edge / dz) * distance)
-            if low <= dz <= high:
-                if distance < nearest[s, 0]:
-                    nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
-                    nearest[s, 3], nearest[s, 4] = pos[c, 0], pos[c, 1]
-                continue
+            if dz <= high:
+                j = int((points[beam, c, 0] - corner[0]) / size)
+                i = int((points[beam, c, 1] - corner[1]) / size)
+                top = np.uint8(1 + min(254.0, max(0.0, 254.0 * (dz - floor) / (high - floor))))
+                if top > tops[i, j]:
+                    tops[i, j] = top
+                if dz >= low:
+                    in_band += 1
+                    if hit_by[i, j] != sweep:
+                        hit_by[i, j] = sweep
+                        hits[i, j] += 1
+                    if distance < nearest[s, 0]:
+                        nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
+                        nearest[s, 3], nearest[s, 4] = pos[c, 0], pos[c, 1]
+                    continue
             # The fraction of the beam after which it leaves the band; it never does when the lidar is outside too.
             fraction = 0.0
             if dz < low <= 0.0:
@@ -242,43 +239,7 @@ def _find_rays(
                 farthest[s, 0] = fraction * fraction * distance
                 farthest[s, 1], farthest[s, 2] = pos[c, 0] + fraction * dx, pos[c, 1] + fraction * dy
                 farthest[s, 3], farthest[s, 4] = pos[c, 0], pos[c, 1]
-    return nearest, farthest, entry
-
-
-@compiled
-def _count_hits(points: np.ndarray, pos: np.ndarray, band: np.ndarray, sweep: int, cells: _Cells) -> int:
-    """Counts once each cell in which a sweep has a point in the band, and updates the heights of surfaces.
-
-    Args:
-        points, pos, band: as for `LocalGrid`.
-        sweep: number of this sweep, from 1 on.
-
-    Returns:
-        The number of points in the band.
-    """
-    corner, edge = cells.corner, cells.edge
-    hits, hit_by, tops = cells.hits, cells.hit_by, cells.tops
-    floor, low, high = band
-    beams, columns = points.shape[:2]
-    count = 0
-    for beam in range(beams):
-        for c in range(columns):
-            if points[beam, c, 0] != points[beam, c, 0]:  # no return
-                continue
-            dz = points[beam, c, 2] - pos[c, 2]
-            if dz > high:
-                continue
-            j = int((points[beam, c, 0] - corner[0]) / edge)
-            i = int((points[beam, c, 1] - corner[1]) / edge)
-            top = np.uint8(1 + min(254.0, max(0.0, 254.0 * (dz - floor) / (high - floor))))
-            if top > tops[i, j]:
-                tops[i, j] = top
-            if dz >= low:
-                count += 1
-                if hit_by[i, j] != sweep:
-                    hit_by[i, j] = sweep
-                    hits[i, j] += 1
-    return count
+    return nearest, farthest, entry, in_band
 
 
 @compiled
@@ -287,7 +248,7 @@ def _count_misses(nearest: np.ndarray, farthest: np.ndarray, entry: np.ndarray, 
 
     The ray of a sector begins at the lidar, or where beams enter the band. It ends at the nearest point in the band,
     or, where there is none, at the farthest position at which a beam was in the band (Amanatides and Woo, A Fast Voxel
-    Traversal Algorithm for Ray Tracing, 1987). `_count_hits` must have been called for the sweep.
+    Traversal Algorithm for Ray Tracing, 1987). `_look` must have been called for the sweep.
     """
     corner, edge = cells.corner, cells.edge
     misses, hit_by, passed_by = cells.misses, cells.hit_by, cells.passed_by

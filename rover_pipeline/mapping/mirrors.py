@@ -170,19 +170,13 @@ def _keys(points: np.ndarray) -> np.ndarray:
 
 
 class Boxes(NamedTuple):
-    """The boxes of what moves, by sweep, in a world whose z is up.
+    """The boxes of what moves, by sweep, in a world whose z is up."""
 
-    Attributes:
-        first: i8 (sweep + 1,), number of the first box of each sweep.
-        centre, extent, vel: f8 (box, 3), m and m/s, at the sweep's time stamp.
-        ahead: f8 (box, 2), horizontal unit vector along the length.
-    """
-
-    first: np.ndarray
-    centre: np.ndarray
+    first: np.ndarray  #: i8 (sweep + 1,), number of the first box of each sweep.
+    centre: np.ndarray  #: f8 (box, 3), m, at the sweep's time stamp, as `extent`, and `vel`, m/s.
     extent: np.ndarray
     vel: np.ndarray
-    ahead: np.ndarray
+    ahead: np.ndarray  #: f8 (box, 2), horizontal unit vector along the length.
 
     @staticmethod
     def of(objects: Mapping[str, np.ndarray], level: np.ndarray) -> Boxes:

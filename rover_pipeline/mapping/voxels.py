@@ -50,14 +50,10 @@ class PointTable:
 
 
 class VoxelMap:
-    """Sums of points by voxel, in integers: no rounding, so the order in which points come changes nothing.
-
-    Attributes:
-        level: how often the edge was doubled to keep within `max_voxels` voxels.
-    """
+    """Sums of points by voxel, in integers: no rounding, so the order in which points come changes nothing."""
 
     def __init__(self, edge: float, max_voxels: int) -> None:
-        self.level = 0
+        self.level = 0  #: how often the edge was doubled to keep within `max_voxels` voxels.
         self._edge, self._max_voxels = edge, max_voxels
         self._used, self._table = 0, empty_table(_FIRST_SLOTS, 6)
 

@@ -143,32 +143,22 @@ _MAX_SIZE_M, _STILL_SIZE, _STILL_TOP = 14.0, (0.2, 6.0), (0.5, 2.6)
 
 
 class Clusters(NamedTuple):
-    """The clusters of some sweeps.
+    """The clusters of some sweeps."""
 
-    Attributes:
-        frame: i4 (C,), number of the sweep.
-        time: f8 (C,), s, mean of the times at which the points were measured.
-        outline: f4 (C, OUTLINE, 2), the farthest points in equally spaced directions, x and y in the world, m, of the
-            first half of the time in which the cluster was measured, then of the second.
-        later: f4 (C, OUTLINE), when each of them was measured, s after `time`.
-        open: bool (C, OUTLINE), whether the cluster may go on there, behind something nearer.
-        sample: f4 (C, SAMPLE, 3), points that are spread over the cluster: x and y in the world, m, and when they were
-            measured, s after `time`; NaN where there are fewer.
-        floor, top: f4 (C,), z of the ground and of the highest point, m.
-        points: i4 (C,), number of points.
-        lidar: f4 (C, 2), where the lidar was, m.
-    """
-
-    frame: np.ndarray
-    time: np.ndarray
+    frame: np.ndarray  #: i4 (C,), number of the sweep.
+    time: np.ndarray  #: f8 (C,), s, mean of the times at which the points were measured.
+    #: f4 (C, OUTLINE, 2), the farthest points in equally spaced directions, x and y in the world, m, of the first half
+    #: of the time in which the cluster was measured, then of the second.
     outline: np.ndarray
-    later: np.ndarray
-    open: np.ndarray
+    later: np.ndarray  #: f4 (C, OUTLINE), when each of them was measured, s after `time`.
+    open: np.ndarray  #: bool (C, OUTLINE), whether the cluster may go on there, behind something nearer.
+    #: f4 (C, SAMPLE, 3), points that are spread over the cluster: x and y in the world, m, and when they were measured,
+    #: s after `time`; NaN where there are fewer.
     sample: np.ndarray
-    floor: np.ndarray
-    top: np.ndarray
-    points: np.ndarray
-    lidar: np.ndarray
+    floor: np.ndarray  #: f4 (C,), z of the ground, m.
+    top: np.ndarray  #: f4 (C,), z of the highest point, m.
+    points: np.ndarray  #: i4 (C,), number of points.
+    lidar: np.ndarray  #: f4 (C, 2), where the lidar was, m.
 
     @staticmethod
     def none() -> Clusters:

@@ -86,16 +86,11 @@ def deskewed(xy: np.ndarray, later: np.ndarray, poses: PlanePoses) -> np.ndarray
 
 
 class Extents(NamedTuple):
-    """The ends of clusters along a heading and to its left; all (C, 2).
+    """The ends of clusters along a heading and to its left; all (C, 2)."""
 
-    Attributes:
-        low, high: f8, lowest and highest coordinate in axes of that direction through the world's origin, m.
-        low_open, high_open: bool, whether something nearer may hide what goes on there.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    low_open: np.ndarray
+    low: np.ndarray  #: f8, lowest coordinate in axes of that direction through the world's origin, m.
+    high: np.ndarray  #: f8, highest one.
+    low_open: np.ndarray  #: bool, whether something nearer may hide what goes on there, as `high_open`.
     high_open: np.ndarray
 
     @property
@@ -170,15 +165,10 @@ class Extents(NamedTuple):
 
 
 class Headings(NamedTuple):
-    """Headings of a body by its flat sides.
+    """Headings of a body by its flat sides."""
 
-    Attributes:
-        known: bool (C,), which clusters show a flat side.
-        yaw, sd: f8 (C,), rad, of all clusters; without a meaning where they are not known.
-    """
-
-    known: np.ndarray
-    yaw: np.ndarray
+    known: np.ndarray  #: bool (C,), which clusters show a flat side.
+    yaw: np.ndarray  #: f8 (C,), rad, of all clusters, as `sd`; without a meaning where they are not known.
     sd: np.ndarray
 
     @staticmethod

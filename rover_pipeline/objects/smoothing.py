@@ -134,19 +134,13 @@ def fit_motion(measured: Measurements, wanted: np.ndarray, before: Smoothed, sea
 
 
 class Solution(NamedTuple):
-    """The most probable states.
-
-    Attributes:
-        state: f8 (N, S).
-        diagonal, below: f8 (N, S, S) and (N - 1, S, S), blocks of their information matrix.
-        likelihood: logarithm of the probability density of the measurements.
-    """
+    """The most probable states."""
 
     model: Model
-    state: np.ndarray
-    diagonal: np.ndarray
-    below: np.ndarray
-    likelihood: float
+    state: np.ndarray  #: f8 (N, S).
+    diagonal: np.ndarray  #: f8 (N, S, S), blocks of their information matrix.
+    below: np.ndarray  #: f8 (N - 1, S, S), blocks below these.
+    likelihood: float  #: logarithm of the probability density of the measurements.
 
     def smoothed(self) -> Smoothed:
         """The motion, with its covariances."""
@@ -241,17 +235,12 @@ class _Problem(NamedTuple):
 
 
 class _System(NamedTuple):
-    """A block-tridiagonal system.
+    """A block-tridiagonal system."""
 
-    Attributes:
-        diagonal, below: f8 (N, S, S) and (N - 1, S, S), blocks of its matrix; right: f8 (N, S).
-        log_motion: logarithm of the determinant of the information of the motion and of the prior.
-    """
-
-    diagonal: np.ndarray
-    below: np.ndarray
-    right: np.ndarray
-    log_motion: float
+    diagonal: np.ndarray  #: f8 (N, S, S), blocks of its matrix.
+    below: np.ndarray  #: f8 (N - 1, S, S), blocks below these.
+    right: np.ndarray  #: f8 (N, S).
+    log_motion: float  #: logarithm of the determinant of the information of the motion and of the prior.
 
     def factor(self) -> np.ndarray:
         """Its Cholesky factor, in the lower banded form of scipy."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 
 _RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
+_f4 = partial(Output, type="f4")
 
 STEPS = (
     Step(
@@ -28,28 +31,19 @@ STEPS = (
             "up": "_odom/up.json?",
         },
         outputs={
-            "centre": Output(
-                "Middle of the box in the world, m; NaN past `count`. [object, xyz], nearest first.",
-                type="f4",
-                unit="m",
+            "centre": _f4("Middle of the box in the world, m; NaN past `count`. [object, xyz], nearest first."),
+            "extent": _f4(
+                "Length, width and height of the box along its own axes, m, the same in all of a track. [object, xyz]"
             ),
-            "extent": Output(
-                "Length, width and height of the box along its own axes, m, the same in all of a track. [object, xyz]",
-                type="f4",
-                unit="m",
+            "vel": _f4("Velocity in the world, m/s. [object, xyz]"),
+            "vel_sd": _f4(
+                "Standard deviation of a horizontal component of vel, m/s, from how well the track fits. [object]"
             ),
-            "vel": Output("Velocity in the world, m/s. [object, xyz]", type="f4", unit="m/s"),
-            "vel_sd": Output(
-                "Standard deviation of a horizontal component of vel, m/s, from how well the track fits. [object]",
-                type="f4",
-                unit="m/s",
-            ),
-            "yaw": Output("Where the box heads in the world, rad, to the left of x. [object]", type="f4", unit="rad"),
+            "yaw": _f4("Where the box heads in the world, rad, to the left of x. [object]"),
             "track": Output("Number of the track; -1 past `count`. [object]", type="i4"),
-            "probability": Output(
+            "probability": _f4(
                 f"Probability of each class by rules of size and speed, not learned: {', '.join(CLASSES)}. "
-                "[object, class]",
-                type="f4",
+                "[object, class]"
             ),
             "measured": Output(
                 "1 = the sweep has a cluster of the object, 0 = between sweeps that have one. [object]", type="u1"

@@ -19,22 +19,14 @@ from rover_pipeline.numerics.compiled import compiled
 
 @dataclass(frozen=True)
 class PolarGrid:
-    """The cells. Can be shared by threads.
+    """The cells. Can be shared by threads."""
 
-    Attributes:
-        azimuth, elevation: f8 (bin + 1,), edges of the bins, radians, positive to the right and upward.
-        resolution: size of a range bin, m; bin k holds the ranges that are nearest to k times it.
-        bins: number of range bins.
-        z: minimum and maximum height of a return above the origin, m.
-        min_range: minimum distance of a return from the origin, m.
-    """
-
-    azimuth: np.ndarray
-    elevation: np.ndarray
-    resolution: float
-    bins: int
-    z: tuple[float, float]
-    min_range: float = 0.0
+    azimuth: np.ndarray  #: f8 (bin + 1,), edges of the bins, radians, positive to the right.
+    elevation: np.ndarray  #: f8 (bin + 1,), the same, positive upward.
+    resolution: float  #: size of a range bin, m; bin k holds the ranges that are nearest to k times it.
+    bins: int  #: number of range bins.
+    z: tuple[float, float]  #: minimum and maximum height of a return above the origin, m.
+    min_range: float = 0.0  #: minimum distance of a return from the origin, m.
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.format.sensor import AXES
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_of_entry, mount_warnings
 from rover_pipeline.kinematics.rotation import remove_tilt
@@ -24,7 +25,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
 from rover_pipeline.occupancy.sweeps import MOVED, STILL, columns_in, sensor_poses, still_columns
-from rover_pipeline.radar.axes import AXES, range_axis
+from rover_pipeline.radar.axes import range_axis
 from rover_pipeline.radar.timing import frame_duration
 
 #: Share of the occupied cells that must be certain in a valid frame. Layout.

@@ -24,7 +24,7 @@ _STILL = " Made as if the rig stood still: motion within sweeps is not undone."
 
 def _depth(more: str = "") -> Output:
     text = f"Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column].{more}"
-    return Output(text, type="u2", unit="mm")
+    return Output(text, type="u2")
 
 
 def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step:

@@ -38,13 +38,11 @@ STEPS = tuple(
         alternatives=(_OF_RADAR, _WITHOUT_LIDAR),
         outputs={
             "pos": Output(
-                f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry has none. [xyz]",
-                type="f8",
-                unit="m",
+                f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry has none. [xyz]", type="f8"
             ),
             "rot": Output("World-from-sensor rotation. [world, sensor]", type="f8"),
-            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
-            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8"),
+            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8"),
             "cov": Output(
                 "Covariance of pos and rot, of a displacement and then a rotation vector, both in the frame of the "
                 "sensor, m and rad: that of the odometry, of the motion in gaps of it, and of the mount where `rig` "

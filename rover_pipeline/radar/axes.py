@@ -14,9 +14,6 @@ from rover_pipeline.format.texts import parse_collection, parse_json
 
 T = TypeVar("T")
 
-#: File beside the channels: axis -> its unit and the value of each bin.
-AXES = "axes.json"
-
 
 @lru_cache(maxsize=8)
 def chirp_settings(config: str | None) -> Mapping[str, Any]:
@@ -39,10 +36,8 @@ def is_real(words: int, sidecar: str | None) -> bool:
     """
     if sidecar is None:
         return False
-    try:
-        samples = int(parse_json(sidecar, "radar.json")["shape"][-1])
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise ValueError("radar.json must be an object with a `shape` of [chirps, tx, rx, samples]") from error
+    if (samples := _read(int, sidecar, "shape", -1)) is None:
+        raise ValueError("radar.json must be an object with a `shape` of [chirps, tx, rx, samples]")
     if words not in (samples, 2 * samples):
         raise ValueError(f"radar.json says {samples} samples a chirp, iq holds {words} words; neither real nor complex")
     return words == samples

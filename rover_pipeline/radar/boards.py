@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError, did_you_mean, naming
 from rover_pipeline.radar.axes import chirp_settings
-from rover_pipeline.radar.options import CalibrationFile, CaptureOptions
+from rover_pipeline.radar.options import CaptureOptions
 from rover_pipeline.radar.tuning import TUNING
 
 #: Frequency that the antennas of boards at 76 to 81 GHz are taken to be placed for, GHz: the middle of the band, as no
@@ -260,19 +260,15 @@ def centre_frequency(config: str | None) -> float | None:
     return hertz if 1e9 < hertz < 1e12 else None
 
 
+@lru_cache(maxsize=8)
 def placed_board(options: CaptureOptions, config: str | None, shape: tuple[int, ...]) -> Board:
     """The board with its antennas at the recording's centre frequency, and with the gains of the calibration.
 
     Raises:
         ConfigError: the board is unknown, or the calibration is of another one.
     """
-    return _placed(options.board, options.calibration, config, shape)
-
-
-@lru_cache(maxsize=8)
-def _placed(name: str | None, file: CalibrationFile | None, config: str | None, shape: tuple[int, ...]) -> Board:
-    board, hertz = find_board(name, config, shape), centre_frequency(config)
-    if file is None:
+    board, hertz = find_board(options.board, config, shape), centre_frequency(config)
+    if (file := options.calibration) is None:
         return board if hertz is None else replace(board, spacing=hertz / (board.design_ghz * 1e9))
     # The spacing of the calibration scales with the centre frequency.
     scale = 1.0 if hertz is None else hertz / (file.centre_ghz * 1e9)

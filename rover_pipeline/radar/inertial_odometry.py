@@ -23,7 +23,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.mounts import PRIOR_SIGMA, TOLERANCE
 from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
-from rover_pipeline.kinematics.rotation import exp, remove_tilt, skew
+from rover_pipeline.kinematics.rotation import exp, remove_tilt, rotated, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory, blocks, release
 from rover_pipeline.numerics.linear import eigvalsh, matmul
@@ -341,10 +341,10 @@ def _channels(
         turn = result.avel[part] - motion.gyro_bias
         swing = np.cross(turn, arm)
         force = result.force[part] - motion.acc_bias + np.cross(turn, swing)
-        acc = _rotated(motion.rot, force) - [0.0, 0.0, GRAVITY]
-        vel = motion.vel + _rotated(motion.rot, swing)
+        acc = rotated(motion.rot, force) - [0.0, 0.0, GRAVITY]
+        vel = motion.vel + rotated(motion.rot, swing)
         # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
-        pos = motion.pos + _rotated(motion.rot, np.broadcast_to(arm, turn.shape)) + vel * early + 0.5 * acc * early**2
+        pos = motion.pos + rotated(motion.rot, np.broadcast_to(arm, turn.shape)) + vel * early + 0.5 * acc * early**2
         rot = np.full_like(motion.rot, np.nan)
         known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
         rot[known] = matmul(motion.rot[known], exp(turn[known] * early), radar.rotation)
@@ -382,7 +382,3 @@ def _velocity_cov(motion: Smoothed, radar: Mount, arm: np.ndarray, common: Commo
     chosen, off = np.r_[0:6, 9:12], np.cross(turn, matmul(own, radar.rotation))
     found = matmul(change, motion.cov[:, chosen][:, :, chosen], np.swapaxes(change, 1, 2))
     return np.asarray(found + np.einsum("ni,nj->nij", off, off))
-
-
-def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))

@@ -116,48 +116,39 @@ def strongest_beams(
 ) -> None:
     """Sines of the direction of each peak: the strongest beam, refined between beams along both axes."""
     right, up = sines
-    # Beams of so many peaks are formed together: their vectors are long, and stay in the cache.
-    together, bins = 8, len(right)
-    row_real = np.empty((row_steering.shape[1], together * bins), np.float32)
+    bins = len(right)
+    row_real = np.empty((row_steering.shape[1], bins), np.float32)
     row_imag = np.empty_like(row_real)
-    power = np.empty((len(up), together * bins), np.float32)
+    power = np.empty((len(up), bins), np.float32)
     visible = np.empty_like(power)  # 0 for pairs of sines that are no direction
     for e in range(len(up)):
         for n in range(bins):
-            visible[e, n::bins] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
-    real, imag = np.empty(together * bins, np.float32), np.empty(together * bins, np.float32)
-    for first in range(0, out.shape[1], together):
-        peaks = range(first, min(first + together, out.shape[1]))
+            visible[e, n] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
+    real, imag = np.empty(bins, np.float32), np.empty(bins, np.float32)
+    for peak in range(out.shape[1]):
         row_real[:] = 0
         row_imag[:] = 0
-        for peak in peaks:
-            own = slice((peak - first) * bins, (peak - first + 1) * bins)
-            for a in range(len(rows)):
-                phase = tdm_phases[peak, a]
-                turn = np.complex64(complex(math.cos(phase), -math.sin(phase)))
-                x, y = row_real[rows[a], own], row_imag[rows[a], own]
-                value = spectrum[a, doppler[peak], distance[peak]] * turn
-                add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, x, y)
+        for a in range(len(rows)):
+            phase = tdm_phases[peak, a]
+            turn = np.complex64(complex(math.cos(phase), -math.sin(phase)))
+            value = spectrum[a, doppler[peak], distance[peak]] * turn
+            add_scaled(antenna_steering[0, a], antenna_steering[1, a], value, row_real[rows[a]], row_imag[rows[a]])
+        elevation, azimuth, highest = 0, 0, np.float32(0)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
             for row in range(len(row_real)):
                 add_scaled(row_real[row], row_imag[row], row_steering[e, row], real, imag)
             _masked_power(real, imag, visible[e], power[e])
-        for peak in peaks:
-            own = slice((peak - first) * bins, (peak - first + 1) * bins)
-            elevation, azimuth, highest = 0, 0, np.float32(0)
-            for e in range(len(up)):
-                line = power[e, own]
-                higher = np.int32(0)
+            higher = np.int32(0)
+            for n in range(bins):
+                higher |= np.int32(power[e, n] > highest)
+            if higher:  # vectors see at once that most lines are lower
                 for n in range(bins):
-                    higher |= np.int32(line[n] > highest)
-                if higher:  # vectors see at once that most lines are lower
-                    for n in range(bins):
-                        if line[n] > highest:
-                            elevation, azimuth, highest = e, n, line[n]
-            out[0, peak] = _refine(right, azimuth, power[elevation, own])
-            out[1, peak] = _refine(up, elevation, power[:, own][:, azimuth])
+                    if power[e, n] > highest:
+                        elevation, azimuth, highest = e, n, power[e, n]
+        out[0, peak] = _refine(right, azimuth, power[elevation])
+        out[1, peak] = _refine(up, elevation, power[:, azimuth])
 
 
 @inlined

@@ -16,8 +16,9 @@ import numpy as np
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.format.sensor import AXES
 from rover_pipeline.radar.angles import centred_sines
-from rover_pipeline.radar.axes import AXES, bins_of_chirps, is_real, resolutions
+from rover_pipeline.radar.axes import bins_of_chirps, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.detect import cell_pairs, imbalance
 from rover_pipeline.radar.ego_motion import MIN_ECHOES

@@ -21,11 +21,7 @@ from rover_pipeline.radar.options import (
 
 #: What is declared otherwise where a recording's radar is points.
 _of_points = partial(When, has=("radar/xyz",), lacks=("radar/iq",))
-
-
-def _strength(desc: str) -> Output:
-    return Output(f"{desc}. [point], falling.", type="f4", unit="")
-
+_f4 = partial(Output, type="f4")
 
 #: Odometry helps to find the ambiguity numbers of the Doppler. A radar that sends points gives them, strongest first.
 _OTHER_POINTS = (
@@ -43,19 +39,18 @@ _OTHER_POINTS = (
             "inputs": {"iq": None, "ts": None, **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")}},
             "whole": {"odometry": None},
             "files": {"sidecar": None, "config": None},
-            "outputs": {"snr": _strength("Strength in the unit of the radar")},
+            "outputs": {"snr": _f4("Strength in the unit of the radar. [point], falling.")},
             "run": {"prepare": None, "inspect": None, "shares": ""},
         }
     ),
     When({"inputs": {"strength": "radar/intensity"}}, has=("radar/xyz", "radar/intensity"), lacks=("radar/iq",)),
     When(
-        {"inputs": {"strength": "radar/snr"}, "outputs": {"snr": _strength("Signal over noise, dB")}},
+        {"inputs": {"strength": "radar/snr"}, "outputs": {"snr": _f4("Signal over noise, dB. [point], falling.")}},
         has=("radar/xyz", "radar/snr"),
         lacks=("radar/iq",),
     ),
 )
 
-_decibels, _metres, _speed = (partial(Output, type="f4", unit=unit) for unit in ("dB", "m", "m/s"))
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 _NOT_OF_POINTS = _of_points({"unfit": "has a radar of points and no samples (radar/iq)"})
 #: Declares what is made from the samples.
@@ -73,7 +68,7 @@ STEPS = (
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         outputs={
-            "power": _decibels(
+            "power": _f4(
                 "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
                 "Doppler bin n/2 is zero velocity, larger recede."
             )
@@ -88,11 +83,11 @@ STEPS = (
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         outputs={
-            "power": _decibels(
+            "power": _f4(
                 "Range-Doppler power summed over distances, dB re 1 squared ADC count. [doppler]; Doppler bin n/2 is "
                 "zero velocity, larger recede."
             ),
-            "range": _metres("Distance with most of this power, m; NaN where it is not known. [doppler]"),
+            "range": _f4("Distance with most of this power, m; NaN where it is not known. [doppler]"),
         },
         run=_SPECTRUM(cost=Rate(("radar",), 3, 0.01)),
         shown=Shown(
@@ -106,7 +101,7 @@ STEPS = (
         sections=("radar.range_azimuth",),
         options=RangeAzimuthOptions,
         outputs={
-            "power": _decibels(
+            "power": _f4(
                 "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
                 "azimuth bin k is at sine (k - n/2) / (n/2), to the right."
             )
@@ -145,9 +140,9 @@ STEPS = (
         inputs={"iq": "radar/iq", "whole": "radar/valid"},
         files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
         outputs={
-            "xyz": _metres("Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]"),
-            "doppler": _speed("Radial velocity, m/s; positive recedes. [point]"),
-            "snr": _decibels("Power over the noise around, dB. [point], falling."),
+            "xyz": _f4("Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]"),
+            "doppler": _f4("Radial velocity, m/s; positive recedes. [point]"),
+            "snr": _f4("Power over the noise around, dB. [point], falling."),
             "count": Output("Number of points.", type="u2"),
             "folds": Output(
                 "Doppler ambiguity number: spans, twice the largest Doppler each, that were added to the measured one. "
@@ -159,18 +154,16 @@ STEPS = (
                 "edge of the search, and `artefact` is 0; 0 past `count`. [point]",
                 type="u1",
             ),
-            "deviation": Output(
+            "deviation": _f4(
                 "Standard deviations of the sines of azimuth and elevation, from the point's power over the noise, its "
                 "coherence and that of the array; NaN where the array does not measure them. [point, azimuth and "
-                "elevation]",
-                type="f4",
+                "elevation]"
             ),
-            "spread": Output(
-                "Standard deviations of the sines over the targets in the point's cell. [point, azimuth and elevation]",
-                type="f4",
+            "spread": _f4(
+                "Standard deviations of the sines over the targets in the point's cell. [point, azimuth and elevation]"
             ),
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
-            "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
+            "excised": _f4("Share of the samples that `radar.interference` replaced, 0 to 1."),
         },
         alternatives=_OTHER_POINTS,
         run=_IN_PASS(inspect="rover_pipeline.radar.prepare:check_order", cost=Rate(("radar",), 14, 0.01)),
@@ -187,8 +180,8 @@ STEPS = (
         inputs={name: f"_radar_points/{name}" for name in ("xyz", "doppler", "count", "certain", "deviation")},
         files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
         outputs={
-            "vel": _speed("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]"),
-            "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
+            "vel": _f4("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]"),
+            "cov": _f4("Covariance of vel, m2/s2. [xyz, xyz]"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
         # It needs to know how large Doppler bins are: of points, by what their import writes beside the channels.
@@ -204,20 +197,16 @@ STEPS = (
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
         outputs={
-            "clipped": Output("Share of the I and Q values that are at the rails of the converter, 0 to 1.", type="f4"),
-            "interfered": Output(
-                "Share of the chirps with interference of another radar, 0 to 1; NaN where there are too few chirps.",
-                type="f4",
+            "clipped": _f4("Share of the I and Q values that are at the rails of the converter, 0 to 1."),
+            "interfered": _f4(
+                "Share of the chirps with interference of another radar, 0 to 1; NaN where there are too few chirps."
             ),
-            "excised": Output(
-                "Share of the samples with interference, which `radar.interference` replaces.", type="f4"
-            ),
-            "coherence": Output(
+            "excised": _f4("Share of the samples with interference, which `radar.interference` replaces."),
+            "coherence": _f4(
                 "Share of the power of strong targets that a plane wave at the array explains, 0 to 1; NaN where there "
-                "are too few.",
-                type="f4",
+                "are too few."
             ),
-            "antenna_power": _decibels("Power of each virtual antenna over that of the median one, dB. [tx, rx]"),
+            "antenna_power": _f4("Power of each virtual antenna over that of the median one, dB. [tx, rx]"),
         },
         run=_IN_PASS(conclude="rover_pipeline.radar.health:conclude", cost=Rate(("radar",), 33, 0.01)),
         shown=Shown(
@@ -250,27 +239,21 @@ STEPS = (
                 "Position of the radar at ts, m. [xyz]; the world is level, with its origin at the radar's first "
                 "frame and the heading of the rig there.",
                 type="f8",
-                unit="m",
             ),
             "rot": Output("World-from-radar rotation. [world, sensor]", type="f8"),
-            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
-            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
-            "avel": Output("Angular velocity in the radar frame, rad/s. [xyz]", type="f8", unit="rad/s"),
-            "inliers": Output("How much the radar's velocity of the frame counts, 0 (not at all) to 1.", type="f4"),
-            "cov": Output(
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8"),
+            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8"),
+            "avel": Output("Angular velocity in the radar frame, rad/s. [xyz]", type="f8"),
+            "inliers": _f4("How much the radar's velocity of the frame counts, 0 (not at all) to 1."),
+            "cov": _f4(
                 "Covariance of pos and rot, of a displacement and then a rotation vector, both in the radar frame, m "
-                "and rad. [xyz and rotation, xyz and rotation]",
-                type="f4",
+                "and rad. [xyz and rotation, xyz and rotation]"
             ),
         },
         alternatives=(
             When(
                 {
-                    "outputs": {
-                        "vel_cov": Output(
-                            "Covariance of the velocity in the radar frame, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"
-                        )
-                    },
+                    "outputs": {"vel_cov": _f4("Covariance of the velocity in the radar frame, m2/s2. [xyz, xyz]")},
                     "constants": {"several": True},
                 },
                 has=(SEVERAL,),

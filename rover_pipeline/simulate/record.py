@@ -206,7 +206,7 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
     total = 0.0
     for sensor in sensors:
         source, clock = _SOURCES[rig.sensors[sensor].type](rig, sensor), rig.clocks[sensor]
-        ticks = list(itertools.islice(clock.ticks(duration, rig.key(sensor)), source.batch))
+        ticks = next(_batches(clock.ticks(duration, rig.key(sensor)), source.batch))
         for _ in range(2):
             begin = time.monotonic()
             for values in source.samples(ticks):
@@ -217,6 +217,10 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
     return total
 
 
+def _batches(ticks: Iterator[Tick], size: int) -> Iterator[list[Tick]]:
+    return iter(lambda: list(itertools.islice(ticks, size)), [])
+
+
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
     """Write one sensor and its truth."""
     type, is_main = rig.sensors[sensor].type, sensor == rig.main
@@ -224,9 +228,11 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     truth_name = "_truth" if is_main else f"_truth_{sensor}"
     # It takes longer to hand a sample of an IMU to a thread than to compute it.
     threads = 1 if source.batch > 1 else threads
-    ticks = clock.ticks(duration, rig.key(sensor))
-    if type == "lidar" and (silence := rig.preset.unkind.lidar_silence):
-        ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
+    silence = rig.preset.unkind.lidar_silence if type == "lidar" else 0.0
+
+    def ticks() -> Iterator[Tick]:
+        every = clock.ticks(duration, rig.key(sensor))
+        return (tick for tick in every if abs(tick.time - duration / 2) >= silence / 2)
 
     def sample(some: Sequence[Tick]) -> list[tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]]:
         made = []
@@ -245,25 +251,16 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         SensorWriter(folder / sensor, source.channels) as writer,
     ):
         truths = {name: stack.enter_context(SensorWriter(folder / name, specs)) for name, specs in written.items()}
-        unwritten: list[Tick] = []
-
-        def write_truth() -> None:
-            if unwritten:
-                stamps = np.array([tick.stamp for tick in unwritten])
-                truths[truth_name].append(ts=stamps, valid=np.ones(len(unwritten)), **truth.at(unwritten))
-                unwritten.clear()
-
-        batches = iter(lambda: list(itertools.islice(ticks, source.batch)), [])
+        batches = _batches(ticks(), source.batch)
         for made in ordered_map(sample, batches, threads=threads, held=_HELD * threads):
             for tick, values, returns in made:
                 writer.append(ts=tick.stamp, **values)
                 if _TRUTH_OBJECTS in truths:
                     truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
-                unwritten.append(tick)
                 advance(1)
-            if len(unwritten) >= _TRUTHS:
-                write_truth()
-        write_truth()
+        for some in _batches(ticks(), _TRUTHS):
+            stamps = np.array([tick.stamp for tick in some])
+            truths[truth_name].append(ts=stamps, valid=np.ones(len(some)), **truth.at(some))
         if source.sidecar is not None:
             replace_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if is_main:

@@ -51,14 +51,11 @@ STEPS = (
                     "Time of each sample without the jitter of its arrival, seconds since the Unix epoch; where valid "
                     "is 0, as recorded.",
                     type="f8",
-                    unit="s",
                 ),
                 "number": Output("Number of each sample from 0 on, lost ones counted.", type="i8"),
                 "segment": Output("Number of the segment from 0 on; a restart begins a new one.", type="i4"),
                 "error": Output(
-                    "Largest error of smooth but for the smallest latency, s; NaN where it is not known.",
-                    type="f4",
-                    unit="s",
+                    "Largest error of smooth but for the smallest latency, s; NaN where it is not known.", type="f4"
                 ),
             },
             run=Run(recording=True, brief=True, threads=1, cost=SMALL),

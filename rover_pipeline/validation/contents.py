@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.draw.formatting import join
-from rover_pipeline.engine.inputs import Kind, kinds
 from rover_pipeline.engine.instances import entry_of
+from rover_pipeline.engine.step import Output
 from rover_pipeline.errors import short, unless_damaged
 from rover_pipeline.format.files import exists, is_plain, plain_names
 from rover_pipeline.format.meta import META
@@ -42,7 +42,7 @@ _POINTS = {"xyz": True, "intensity": True, "time": True, "ring": False}
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
 #: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
 #: odometry that is compared with it.
-CHANNELS: dict[str, dict[str, Kind]] = {name: kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
+CHANNELS = {name: step.typed for name, step in TABLE.items() if step.outputs}
 CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 
@@ -50,11 +50,11 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     """For each rule that samples of one of our virtual sensors break, the first such sample."""
     if read_provenance(sensor.path) is None or VALID not in sensor.specs:
         return
-    kinds, specs = channels_made(sensor), sensor.specs
-    if any(name not in specs or not kind.fits(specs[name].type, specs[name].shape) for name, kind in kinds.items()):
+    made, specs = channels_made(sensor), sensor.specs
+    if any(name not in specs or not output.fits(specs[name]) for name, output in made.items()):
         return  # `channel_problems` reports it
     checks: list[Check] = []
-    checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
+    checks += [_poses] if {"pos", "rot"} <= set(made) else []
     declared = Rig(trace.path).declared(sensor.name)
     checks += [_BY_NAME[declared]] if declared in _BY_NAME else []
     if checks:
@@ -182,13 +182,13 @@ def _points(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterat
         yield f"{name} is not finite before count", (~unused & ~np.isfinite(per_place).all(2)).any(1)
 
 
-def channels_made(sensor: Sensor) -> dict[str, Kind]:
+def channels_made(sensor: Sensor) -> dict[str, Output]:
     """Channels that one of our virtual sensors must have, of the kind of recording that it is in."""
     if sensor.name == "_sync":
         partners = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
-        return {each: kind for name in partners for each, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4")))}
+        return {each: Output("", type=type) for name in partners for each, type in ((name, "i4"), (f"{name}_dt", "f4"))}
     step = entry_of(TABLE, sensor.name, sensor.path.parent)
-    return kinds(step.outputs) if step and step.outputs else CHANNELS.get(sensor.name, {})
+    return step.typed if step and step.outputs else CHANNELS.get(sensor.name, {})
 
 
 def channel_problems(sensor: Sensor) -> Iterator[str]:
@@ -203,12 +203,14 @@ def channel_problems(sensor: Sensor) -> Iterator[str]:
         return
     if VALID not in sensor.specs:
         yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
-    for name, kind in {TS: Kind("f8"), VALID: Kind("u1"), **channels_made(sensor)}.items():
+    own = {TS: Output("", type="f8"), VALID: Output("", type="u1")}
+    for name, output in {**own, **channels_made(sensor)}.items():
         spec = sensor.specs.get(name)
         if spec is None and name not in (TS, VALID):
-            yield f"{sensor.path}: lacks the channel {name}, {kind}; run the workflow again"
-        elif spec is not None and not kind.fits(spec.type, spec.shape):
-            yield f"{sensor.path / name}: is {spec.type} of {list(spec.shape)}, must be {kind}; run the workflow again"
+            yield f"{sensor.path}: lacks the channel {name}, {output.kind}; run the workflow again"
+        elif spec is not None and not output.fits(spec):
+            must = f"is {spec.type} of {list(spec.shape)}, must be {output.kind}"
+            yield f"{sensor.path / name}: {must}; run the workflow again"
     for name, spec in sensor.specs.items():
         text = spec.desc or spec.description or ""
         if not text:

@@ -25,7 +25,7 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.needs import sensor_files, withdraw
+from rover_pipeline.workflow.needs import Reads, sensor_files, withdraw
 
 
 class Exports:
@@ -77,7 +77,7 @@ class Exports:
         for name in self.wanted:
             for results, source in self.flow.traces.items():
                 made = set()
-                for sensor, (_, optional) in self._sensors(name, results).items():
+                for sensor, (_, optional) in self._read(name, results).items():
                     if not optional and not self.flow.has(sensor, results):
                         raise FormatError(f"{source}: has no sensor {sensor!r}, which the export {name!r} needs")
                     if sensor in self.flow.made and self.flow.has(sensor, results):
@@ -101,7 +101,7 @@ class Exports:
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
         return {"options": section.of(name).model_dump(mode="json"), "splits": splits}
 
-    def _sensors(self, name: str, results: Path) -> dict[str, tuple[list[str], bool]]:
+    def _read(self, name: str, results: Path) -> dict[str, tuple[tuple[str, ...], bool]]:
         """Sensors, or products, of a recording that a format reads -> the channels, and whether it does without.
 
         It does without those of all sensors of a type but for the main one.
@@ -114,15 +114,11 @@ class Exports:
         for names, each in product(others, options.needs()):
             if (reference := names.reference(each)) not in needs:
                 needs.append(f"{reference.removesuffix(OPTIONAL)}{OPTIONAL}")
-        required = {each.partition("/")[0] for each in needs if not each.endswith(OPTIONAL)}
-        found: dict[str, tuple[list[str], bool]] = {}
-        for sensor, _, channel in (each.removesuffix(OPTIONAL).partition("/") for each in needs):
-            found.setdefault(sensor, ([], sensor not in required))[0].append(channel)
-        return found
+        return Reads.of(needs).sensors
 
     def _files(self, name: str, results: Path) -> list[str]:
         paths: list[str] = []
-        for sensor, (channels, optional) in self._sensors(name, results).items():
+        for sensor, (channels, optional) in self._read(name, results).items():
             if not optional or self.flow.has(sensor, results):
-                paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
+                paths += sensor_files(self.flow, sensor, channels, results)
         return list(dict.fromkeys(paths))

@@ -58,20 +58,20 @@ def refusal(path: str) -> str:
 
 
 class Reads(NamedTuple):
-    """What a step reads of a recording."""
+    """What is read of a recording."""
 
     files: list[str]  #: of the recording itself, such as `config.yaml`.
-    sensors: dict[str, tuple[tuple[str, ...], bool]]  #: name -> its channels, and whether the step does without them.
+    sensors: dict[str, tuple[tuple[str, ...], bool]]  #: name -> its channels, and whether it is done without them.
     every: list[str]  #: channels of every raw sensor.
 
     @classmethod
-    def of(cls, step: Step) -> Reads:
-        """What a step declares."""
+    def of(cls, references: Sequence[str], files: Iterable[str] = ()) -> Reads:
+        """Of references as a step declares them; `files`: those that are no channels."""
         channels: dict[str, dict[str, None]] = {}
         required: set[str] = set()
         found = cls([], {}, [])
-        of_channels = set(step.references()) - set(step.files.values())
-        for entry in step.references():
+        of_channels = {*references} - {*files}
+        for entry in references:
             name, _, channel = entry.removesuffix(OPTIONAL).partition("/")
             if name == EVERY or not channel:
                 (found.every if channel else found.files).append(channel or name)
@@ -133,7 +133,7 @@ class StepInput:
         adapted, usual = self.step_of(results), self.step
         known = (id(usual), None if adapted is usual else results)  # no step of a run is ever forgotten
         if known not in self._reads:
-            self._reads[known] = Reads.of(adapted)
+            self._reads[known] = Reads.of(adapted.references(), adapted.files.values())
         return self._reads[known]
 
 

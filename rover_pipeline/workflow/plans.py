@@ -15,16 +15,17 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rover_pipeline.engine.plan import OURS, PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import SMALL, Run, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.files import opened_file
+from rover_pipeline.format.info import stored_bytes
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.lookup import start_collector
@@ -44,22 +45,13 @@ _SNAKEMAKE_MB = 250
 _MARGIN = 1.4
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The cost of some outputs. Costs are added up."""
+class Cost(NamedTuple):
+    """The cost of some outputs."""
 
-    seconds: float = 0.0  #: of one processor.
-    read: int = 0  #: bytes; what is read by several steps counts once.
-    written: int = 0
-    steps: tuple[tuple[int, int], ...] = ()  #: peak of a step's process, MB, and chunks that each of its threads holds.
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.seconds + other.seconds,
-            self.read + other.read,
-            self.written + other.written,
-            tuple(sorted({*self.steps, *other.steps})),
-        )
+    seconds: float  #: of one processor.
+    read: int  #: bytes; what is read by several steps counts once.
+    written: int
+    steps: tuple[tuple[int, int], ...]  #: peak of a step's process, MB, and chunks that each of its threads holds.
 
     def memory_mb(self, threads: int, chunk: int) -> int:
         """Memory of a job that makes them with so many threads: as many steps as threads at once, the largest ones."""
@@ -96,13 +88,10 @@ def _length_s(source: Path, sensors: Iterable[str]) -> float:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files of a sensor, and of those in its folders of pictures."""
-    size = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                size += os.stat(f"{place}/{name}").st_size
-    return size
+    """Bytes of the channels of a sensor."""
+    with suppress(OSError):
+        return sum(map(stored_bytes, folder.iterdir()))
+    return 0
 
 
 #: Folder of the plans of a run, in the working directory.

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.engine.plan import logged
 from rover_pipeline.format.failures import Failure, clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json, read_text
@@ -41,9 +41,7 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
     """
     source = parse_json(read_text(run / SOURCES, _MAX_BYTES), str(run / SOURCES)).get(str(trace))
     started = time.time()
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
-        file.truncate()
+    with logged(log, trace) as file:
         command = _command(run / OPTIONS, trace, Path(source) if source else None, threads)
         # Not the environment of a job of the outer run: Snakemake within a Slurm job must not take part in it.
         inner = {name: each for name, each in os.environ.items() if name not in (RUN_VARIABLE, "SNAKEMAKE_PROFILE")}

@@ -130,12 +130,13 @@ class RecordingJobs:
         if not self.pending:
             return []
         counts = Counter(name for names in self.pending.values() for name in names)
-        total = sum((self.cost(results) for results in self.pending), Cost())
+        costs = list(map(self.cost, self.pending))
+        written, read = sum(each.written for each in costs), sum(each.read for each in costs)
         lines = [f"_{name}: {counts[name]} of {counted(len(self.flow.traces), 'recording')}" for name in sorted(counts)]
         return [
             *lines,
-            f"about {size_text(total.written)} to be written from {size_text(total.read)} of raw data",
-            f"about {total.seconds / 3600:.2g} hours of one processor",
+            f"about {size_text(written)} to be written from {size_text(read)} of raw data",
+            f"about {sum(each.seconds for each in costs) / 3600:.2g} hours of one processor",
         ]
 
     def _write(self) -> None:

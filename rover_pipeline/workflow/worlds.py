@@ -230,10 +230,12 @@ class Worlds:
         if not (own := self.config.instances.get(sensor)):
             return self.config
         if (sensor, type) not in self._of_sensors:
-            given = {type: {name: value for name, value in own.items() if name != "rig"}}
-            given |= {"rig": {type: own["rig"]}} if "rig" in own else {}
+            given = flat({type: {name: value for name, value in own.items() if name != "rig"}})
+            given |= flat({"rig": {type: own["rig"]}}) if "rig" in own else {}
+            options = kept(flat(self.config.model_dump(mode="json")), given) | given
+            as_named = {"extra": self.config.extra, "instances": self.config.instances}  # keys may have dots
             try:
-                self._of_sensors[sensor, type] = Config.parse(_updated(self.config.model_dump(mode="json"), given))
+                self._of_sensors[sensor, type] = Config.parse({**nested(options), **as_named})
             except ConfigError as error:
                 raise ConfigError(f"config: instances.{sensor}: {str(error).removeprefix('config: ')}") from error
         return self._of_sensors[sensor, type]
@@ -281,12 +283,3 @@ class Worlds:
         stamp = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
         self.made.update(dict.fromkeys(products, stamp))
         return f"/{{trace}}/_{{product,{'|'.join(re.escape(each[1:]) for each in products)}}}/{stamp}"
-
-
-def _updated(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with those that are given in their places, section by section."""
-    changed = dict(options)
-    for name, value in given.items():
-        before = options.get(name)
-        changed[name] = _updated(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
-    return changed

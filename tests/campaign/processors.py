@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import declared

@@ -14,7 +14,7 @@ from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.errors import counted
 from rover_pipeline.numerics.jumps import without_jumps
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import EPOCH, Clock, build
 from tests.campaign.clocks import LIMIT, draw
 

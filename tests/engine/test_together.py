@@ -155,7 +155,7 @@ def test_an_interrupt_leaves_nothing_of_any_of_them(trace: Path, monkeypatch: py
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rover_pipeline.engine.together.ordered_map", interrupt)
+    monkeypatch.setattr("rover_pipeline.engine.parallel.ordered_map", interrupt)
     before = snapshot(trace)
     with pytest.raises(KeyboardInterrupt):
         run_together(asked(["_radar_range_doppler", "_radar_points"]), trace)

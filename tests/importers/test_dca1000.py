@@ -15,7 +15,7 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.spectrum import RangeDoppler
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems

@@ -11,7 +11,7 @@ from rover_pipeline.kinematics.rotation import interpolate_rotation
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 
 RATE = 10.0

@@ -15,7 +15,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lidar.options import PointsOptions
 from rover_pipeline.lidar.points_step import points
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step
 from tests.kit import ouster_metadata

@@ -15,7 +15,7 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.steps import build
 from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.rig import build as build_rig
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, World

@@ -16,7 +16,7 @@ from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, edges
 from rover_pipeline.occupancy.steps import occupancy
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
 from rover_pipeline.simulate.scene.raycast import RAYS, points_of_a_tile

@@ -22,7 +22,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, edges, share_kept
 from rover_pipeline.occupancy.steps import inspect_cells
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import EPOCH, MOUNTS, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
 from rover_pipeline.simulate.scene.raycast import RAYS, points_of_a_tile

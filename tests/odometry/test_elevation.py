@@ -17,7 +17,7 @@ from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.remarks import beam_warnings
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
 from tests.odometry.truth import state_of

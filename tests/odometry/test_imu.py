@@ -26,8 +26,8 @@ from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import MAX_BRIDGED
 from rover_pipeline.odometry.vibration import split_rates, worth_while
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import Jet, Pace
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step

@@ -19,8 +19,8 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor,
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.loops import closure
 from rover_pipeline.odometry.loops.closure import correct_trajectory
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import WALKING, Motion, ellipse
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
 from rover_pipeline.simulate.sensors import lidar

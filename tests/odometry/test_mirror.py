@@ -13,7 +13,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.inertial import Samples, calibrated, mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import MAX_BRIDGED
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 
 OPTIONS = OdometryOptions()

@@ -14,9 +14,9 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.options import InputOptions
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import ClosedPath as Loop
 from rover_pipeline.simulate.motion import Gait, Motion
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Light, World, box
 from rover_pipeline.simulate.sensors import lidar

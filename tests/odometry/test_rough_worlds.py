@@ -36,7 +36,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
 from rover_pipeline.odometry.registration.sweep_information import PARTS, _unmodelled_motion
 from rover_pipeline.odometry.remarks import doubt_warnings
 from rover_pipeline.odometry.segments import gaps
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
 from tests.odometry.truth import errors, state_of

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.spline import SplineTrajectory, fit_spline
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 
 

@@ -22,8 +22,8 @@ from rover_pipeline.odometry.registration.point_terms import PointErrors
 from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, _slip
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import ClosedPath, Motion
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder
 from rover_pipeline.simulate.sensors import lidar

@@ -21,7 +21,7 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import MountOptions, RigOptions
 from rover_pipeline.poses.options import PosesOptions
 from rover_pipeline.poses.steps import poses
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import EPOCH, build
 from rover_pipeline.table import find_step
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.presets import Chirps
+from rover_pipeline.simulate.presets import PRESETS, Chirps
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.radar import NODES, paths, scatter

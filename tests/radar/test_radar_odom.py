@@ -17,7 +17,7 @@ from rover_pipeline.radar.inertial_odometry import Estimate, estimate
 from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.radar.velocity_factors import Measured, Recorded
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.sensors import imu
 

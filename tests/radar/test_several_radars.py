@@ -13,7 +13,7 @@ from rover_pipeline.radar.inertial_odometry import Estimate, _channels, _contrad
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.tuning import TUNING
 from rover_pipeline.radar.velocity_factors import Measured, Recorded
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import Rig, build
 from rover_pipeline.simulate.sensors import imu
 

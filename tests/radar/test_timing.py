@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rover_pipeline.radar.timing import frame_duration
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 
 CHIRPS = PRESETS["indoor"].radar
 TS = np.arange(20) * CHIRPS.frame_period / 1e3

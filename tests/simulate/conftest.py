@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 
 

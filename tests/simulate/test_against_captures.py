@@ -15,8 +15,8 @@ import pytest
 from ouster import sdk
 from ouster.sdk import core
 
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.faults import Unkind, put_on
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors import lidar
 

@@ -13,8 +13,8 @@ from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, World, box
 from rover_pipeline.simulate.sensors import lidar

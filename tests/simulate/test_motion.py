@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import Motion
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build, mount_at
 from rover_pipeline.simulate.sensors import imu
 

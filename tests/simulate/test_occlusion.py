@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion import ClosedPath, Gait, Motion, ellipse
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.world import Body, Light, World, box
 from rover_pipeline.simulate.sensors import camera, lidar

@@ -17,7 +17,7 @@ from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import Truth, simulate
 from rover_pipeline.simulate.rig import EPOCH, MOUNTS, PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import imu, lidar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, SPECKLE, STRIPE, TILE, shade_along
 from rover_pipeline.simulate.scene.raycast import NOTHING, RAYS, cull, first_hits, pyramid, visible

@@ -12,8 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.faults import DEFAULTS, Unkind, put_on
+from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
 from rover_pipeline.simulate.sensors import imu, lidar

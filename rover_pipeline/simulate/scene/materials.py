@@ -135,11 +135,6 @@ def _noise_along(
 
 
 @inlined
-def _speckle(coarse: float, fine: float) -> float:
-    return f4(0.6) * coarse + f4(0.4) * fine
-
-
-@inlined
 def _dark_plank(u: float, v: float, fibres: float) -> float:
     row = np.floor(v)
     along = u / 7.0 + _cell(i4(row), 3)
@@ -181,19 +176,13 @@ def shade_along(
         return
     _noise_along(u, v, 4.1 * per_metre, 4.1 * per_metre, count, cell, inside, fine)
     _noise_along(u, v, per_metre, per_metre, count, cell, inside, coarse)
-    if texture == STRIPE:
-        for n in range(count):
-            dark = f4(0.75) * _cell(cell[0, n], 7) + f4(0.25) * _speckle(coarse[n], fine[n])
-            contrast[n] = f4(1.0) - contrast[n] * dark
-    elif texture == TILE:
-        for n in range(count):
+    for n in range(count):
+        dark = f4(0.6) * coarse[n] + f4(0.4) * fine[n]
+        if texture == STRIPE:
+            dark = f4(0.75) * _cell(cell[0, n], 7) + f4(0.25) * dark
+        elif texture == TILE:
             joint = (inside[0, n] < f4(0.035)) | (inside[1, n] < f4(0.035))
-            tile = f4(0.4) * _cell(cell[0, n], cell[1, n]) + f4(0.3) * _speckle(coarse[n], fine[n])
-            contrast[n] = f4(1.0) - contrast[n] * (f4(1.0) if joint else tile)
-    elif texture == BRICK:
-        for n in range(count):
-            dark = f4(_dark_brick(u[n] * per_metre, v[n] * per_metre, _speckle(coarse[n], fine[n])))
-            contrast[n] = f4(1.0) - contrast[n] * dark
-    else:
-        for n in range(count):
-            contrast[n] = f4(1.0) - contrast[n] * _speckle(coarse[n], fine[n])
+            dark = f4(1.0) if joint else f4(0.4) * _cell(cell[0, n], cell[1, n]) + f4(0.3) * dark
+        elif texture == BRICK:
+            dark = f4(_dark_brick(u[n] * per_metre, v[n] * per_metre, dark))
+        contrast[n] = f4(1.0) - contrast[n] * dark

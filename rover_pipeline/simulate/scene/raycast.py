@@ -227,14 +227,6 @@ def pick(index: np.ndarray, first: int, ray: np.ndarray) -> tuple[int, int, int]
         first += 1
     i, count = index[first], 0
     for n in range(len(index)):
-        ray[n] = n
-        count += 1 if index[n] == i else 0
-    if count == len(index):
-        # Most tiles show one primitive only.
-        index[:] = DONE
-        return first, i, count
-    count = 0
-    for n in range(len(index)):
         ray[count] = n
         is_own = index[n] == i
         count += 1 if is_own else 0

@@ -273,20 +273,17 @@ def _echo(
         sx, sy, sz = in_own_axes(solids, i, light.sun[0], light.sun[1], light.sun[2])
         # A retroreflector returns light at any angle of incidence.
         is_retroreflector = materials.reflectivity[m] > 1.0
-        strength, lit = points.rough[4], points.rough[5]
         for n in range(count):
             p = points.ray[n]
             dx, dy, dz = in_own_axes(solids, i, rays[0, p], rays[1, p], rays[2, p])
             cos_incidence = abs(dx * nx[n] + dy * ny[n] + dz * nz[n])
             sun = max(0.0, sx * nx[n] + sy * ny[n] + sz * nz[n])
             full = materials.reflectivity[m] * texture[n]
-            strength[n] = full if is_retroreflector else full * cos_incidence
-            lit[n] = min(full, 1.0) * (light.ambient + light.strength * sun) + materials.glow[m]
-        for n in range(count):
-            p = points.ray[n]
             row, column = np.uint64(top + p % u4(TILE)), np.uint64(left + p // u4(TILE))
             echoes.distance[row, column], echoes.body[row, column] = distance[p], solids.body[i]
-            echoes.reflectivity[row, column], echoes.light[row, column] = strength[n], lit[n]
+            echoes.reflectivity[row, column] = full if is_retroreflector else full * cos_incidence
+            lit = min(full, 1.0) * (light.ambient + light.strength * sun) + materials.glow[m]
+            echoes.light[row, column] = lit
 
 
 class Scan(NamedTuple):
