@@ -37,7 +37,7 @@ class Degeneracy(NamedTuple):
         """Of all frames.
 
         Args:
-            large: f8 (frame, 2, 6, 6), of `SweepInformation`.
+            large: f8 (frame, 3, 6, 6), of `SweepInformation`.
             noise: variance of the points' distances, relative to the expected one; state: of the frames.
             among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
             options: `max_error`, the standard deviation from which on a direction is open, and `max_range`, the largest

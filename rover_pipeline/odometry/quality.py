@@ -52,6 +52,8 @@ class Quality(NamedTuple):
     structure: np.ndarray
     #: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
     both_sides: np.ndarray
+    #: f8 (frame,), as `structure`, without what people may make up who keep pace with the rig, 1/m2.
+    without_people: np.ndarray
     #: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
     #: expected, or that sweeps show which fit where this is more.
     misfit: np.ndarray
@@ -77,11 +79,13 @@ class Quality(NamedTuple):
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         error = np.hypot(error, disagreement)
-        still, passed = (
+        still, passed, lasting = (
             _mean_information(large / batch.noise, inliers, state.rot, ts) for large in sweeps.large.swapaxes(0, 1)
         )
-        structure = np.array([smallest_eigenvalue(matrix) for matrix in still])
-        structure[~np.isfinite(inliers)] = np.nan
+        structure, without_people = (
+            np.where(np.isfinite(inliers), [smallest_eigenvalue(matrix) for matrix in matrices], np.nan)
+            for matrices in (still, lasting)
+        )
         both_sides = information_along(_way(state, ts), passed)
         noise = np.array([fit.noise for fit in fits])
         of_fitting = _noise_of_fitting(noise, ts)
@@ -96,6 +100,7 @@ class Quality(NamedTuple):
             disagreement,
             structure,
             both_sides,
+            without_people,
             misfit,
             landmarks,
             slip,
@@ -132,7 +137,7 @@ class Quality(NamedTuple):
         a third of it. Trees confirm it, too, and whatever else is higher than people, if it is not all in one place.
         """
         alone = self._small_bodies_alone(options) & ~(self.landmarks[0] > AGREE)
-        unseen = self.structure * (_speed(state, ts) * WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
+        unseen = self.without_people * (_speed(state, ts) * WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
         # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)

@@ -78,7 +78,7 @@ def test_a_sweep_that_knows_nothing_of_a_direction_is_no_lost_one() -> None:
 
 def test_poses_of_lost_sweeps_are_refused_and_part_what_is_before_from_what_is_after() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, ones,
+    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, 1e6 * ones, ones,
                       elsewhere=np.where(np.arange(60) < 3, 1.0, 0.7))  # fmt: skip
     state = State(pos=ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
                   avel=nothing + 0.1)  # fmt: skip

@@ -115,7 +115,7 @@ def test_more_points_are_registered_only_where_sweeps_say_little() -> None:
 @pytest.mark.parametrize("speed", [0.0, 1.0, 10.0])
 def test_a_motion_that_small_bodies_alone_show_may_be_theirs(speed: float) -> None:
     ts, ones, nothing = 0.1 * np.arange(30), np.ones(30), np.zeros((30, 3))
-    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, ones)
+    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, 1e-3 * ones, ones)
     state = State(pos=speed * ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing,
                   avel=nothing)  # fmt: skip
     among = bare.shown_by_small_bodies(OdometryOptions(), state, ts)
@@ -130,7 +130,7 @@ def test_a_motion_that_small_bodies_alone_show_may_be_theirs(speed: float) -> No
 @pytest.mark.parametrize("speed", [0.0, 0.005, 1.0, 10.0])
 def test_a_motion_that_one_side_alone_shows_may_be_that_of_a_train(speed: float) -> None:
     ts, ones, nothing = 0.1 * np.arange(30), np.ones(30), np.zeros((30, 3))
-    beside = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e-3 * ones, ones)
+    beside = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, ones)
     state = State(pos=speed * ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing,
                   avel=nothing + 0.1)  # fmt: skip
     # What stands may have one side. A way of a centimetre does not make a valid pose wrong.
@@ -145,7 +145,9 @@ def test_a_motion_that_one_side_alone_shows_may_be_that_of_a_train(speed: float)
 def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_follows() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
     misfit = np.where(np.arange(60) < 40, 0.9, 2.0)
-    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, misfit)
+    quality = Quality(
+        ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, 1e6 * ones, misfit
+    )
     state = State(pos=ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
                   avel=nothing + 0.1)  # fmt: skip
     refused = quality.refused(OdometryOptions(), state, ts)
@@ -161,7 +163,7 @@ def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_fo
 
 def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_say_so_may_stand() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, 1e3 * ones, ones)
+    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, 1e3 * ones, 1e3 * ones, ones)
     # It stands for two seconds, glides for two at 1.7 m/s, and stands again.
     way = np.clip(ts - 2.0, 0.0, 2.0) * 1.7
     gliding = State(pos=way[:, None] * [1.0, 0.0, 0.0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,

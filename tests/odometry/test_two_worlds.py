@@ -128,7 +128,7 @@ def test_points_slip_by_as_much_as_they_leave_the_planes_of_earlier_sweeps(
 
 def test_seconds_in_which_surfaces_slip_are_refused() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, ones,
+    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, 1e6 * ones, ones,
                       slip=np.where(np.arange(60) < 40, 0.9, 2.0))  # fmt: skip
     state = State(pos=ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
                   avel=nothing + 0.1)  # fmt: skip

@@ -57,9 +57,9 @@ class SweepInformation(NamedTuple):
     #: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give;
     #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
     information: np.ndarray = np.zeros((2, 6, 6))
-    #: f8 (2, 6, 6), the same, of large planes alone, without those that a single small body may be, and without those
-    #: on one side of the motion, which may be a train; see `_if_bodies_move`.
-    large: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (3, 6, 6), the same, of large planes alone, without those that a single small body may be, without those on
+    #: one side of the motion, which may be a train, and without those that people may be; see `_if_bodies_move`.
+    large: np.ndarray = np.zeros((3, 6, 6))
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: np.ndarray = np.zeros(2)
@@ -173,7 +173,7 @@ def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelM
 
 
 class PrincipalAxes(NamedTuple):
-    """What a sweep seems to know along the principal axes of its pose, and would seem to know elsewhere.
+    """Along which what a sweep knows of its pose is compared with what it would seem to know elsewhere.
 
     Planes have wrong directions, because of noise, beams that are off, and rough ground. So they seem to show where the
     sweep is although the surroundings leave it open: along a corridor, over a field. They would seem to show as much if
@@ -182,47 +182,51 @@ class PrincipalAxes(NamedTuple):
 
     directions: np.ndarray  #: f8 (6, 6), in each row a displacement in the world and a rotation in the lidar frame, m.
     scale: np.ndarray  #: f8 (6,), see `per_distance`.
-    values: np.ndarray  #: f8 (6,), information along each, rising, 1/m2.
-    elsewhere: np.ndarray  #: f8 (2, 6), the same a metre away along it, both ways, 1/m2.
 
     @classmethod
-    def of(
-        cls,
+    def of(cls, information: np.ndarray) -> PrincipalAxes:
+        """Of f8 (6, 6), of a displacement in the world and a rotation in the lidar frame."""
+        scale = per_distance(information)
+        return cls(np.ascontiguousarray((scale[:, None] * eigh(information * scale[:, None] * scale)[1]).T), scale)
+
+    def elsewhere(
+        self,
         points: Points,
         poses: tuple[np.ndarray, np.ndarray],
-        information: np.ndarray,
         surfels: SurfelMap,
         weights: PointWeights,
-        counts: Callable[[Matches], np.ndarray] | None = None,
-    ) -> PrincipalAxes:
-        """Of a sweep on a map.
+        known: np.ndarray,
+        counts: Callable[[Matches], np.ndarray],
+    ) -> np.ndarray:
+        """What some planes would seem to know along each axis a metre away, mean of both ways, f8 (K, 6), 1/m2.
 
         Args:
-            information: f8 (6, 6), of a displacement in the world and a rotation in the lidar frame.
-            counts: which matches count, bool (I,); None = all of them.
+            known: f8 (K, 6, 6), what each choice of planes knows here.
+            counts: which matches each choice has, bool (K, I).
         """
-        scale = per_distance(information)
-        values, vectors = eigh(information * scale[:, None] * scale)
-        directions = np.ascontiguousarray((scale[:, None] * vectors).T)
         # The points as if all were measured at the last instant.
         pos, rot = poses[0][-1], poses[1][-1]
         still = matmul(transform_points(*points, *poses) - pos, rot).astype("f4"), np.zeros(len(points.points), "i4")
-        moves, every_fourth = LARGE * np.concatenate([directions, -directions]), weights._replace(stride=4)
+        moves, every_fourth = np.concatenate([self.directions, -self.directions]) * LARGE, weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
         found = []
         for moved in zip(at_pos, at_rot, strict=True):
             matches = match_points(*still, *moved, surfels.tables, every_fourth)
-            matches = matches.where(counts(matches)) if counts else matches
-            found.append(matched_equations(*still, moved[1], matches, every_fourth)[0][0])
-        there = np.einsum("ki,nkij,kj->nk", directions, np.reshape(found, (2, 6, 6, 6)), directions)
+            chosen = (matches.where(some) for some in counts(matches))
+            found.append([matched_equations(*still, moved[1], each, every_fourth)[0][0] for each in chosen])
+        there = np.reshape(found, (2, 6, *known.shape)).transpose(2, 0, 1, 3, 4)
         # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
         # outweigh all others of a second.
-        return cls(directions, scale, values, np.minimum(there, 2 * values))
+        return np.asarray(np.minimum(self._along(there), 2 * self._along(known[:, None, None])).mean(axis=1))
 
-    def without(self, information: np.ndarray) -> np.ndarray:
-        """What is known without some information along each axis, f8 (6,), 1/m2; as a matrix, f8 (6, 6)."""
+    def without(self, information: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """What is left of f8 (6, 6) without some information along each axis, f8 (6,), 1/m2."""
         back = self.directions.T / self.scale[:, None] ** 2
-        return np.asarray(matmul(back * (self.values - information), back.T))
+        return np.asarray(information - matmul(back * along, back.T))
+
+    def _along(self, matrices: np.ndarray) -> np.ndarray:
+        """f8 (..., 6), of f8 (..., 6 or 1, 6, 6), of which each is along its axis."""
+        return np.asarray(np.einsum("ki,...kij,kj->...k", self.directions, matrices, self.directions))
 
 
 def _if_bodies_move(
@@ -233,14 +237,17 @@ def _if_bodies_move(
     surfels: SurfelMap,
     weights: PointWeights,
 ) -> np.ndarray:
-    """The information of planes, f8 (2, 6, 6), if bodies among them move by themselves.
+    """The information of planes, f8 (3, 6, 6), if bodies among them move by themselves.
 
-    Both are without what the planes would seem to show elsewhere. The first matrix is without that of any single place
-    about each direction. A body that moves along with the rig may be there, up to a metre wide at the default sizes of
-    voxels. And it is without that of planes which people may make up who keep pace with the rig: several people in one
-    voxel make a thick plane, a wall makes a thin one. The second matrix is without all that lies on one side of the
-    rig's way, beyond the half metre that whoever holds it takes: it may be a train that passes. If something upright
-    there shows the motion, as the end of a train does, people may keep pace with it on the other side.
+    All are without what the planes would seem to show elsewhere.
+
+    - The first matrix is without that of any single place about each direction. A body that moves along with the rig
+      may be there, up to a metre wide at the default sizes of voxels.
+    - The second one is without all that lies on one side of the rig's way, beyond the half metre that whoever holds it
+      takes: it may be a train that passes. If something upright there shows the motion, as the end of a train does,
+      people may keep pace with it on the other side.
+    - The third one is as the first one, and without planes that people may make up who keep pace with the rig: several
+      people in one voxel make a thick plane, a wall makes a thin one.
 
     Args:
         velocity: f8 (3,), mean one of the rig in the world, m/s.
@@ -252,35 +259,43 @@ def _if_bodies_move(
         thin = weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate
         return np.asarray(thin | no_people[matches.number[:, 0]])
 
-    matches = match_points(*points, *poses, tables, weights)
-    lasts = lasting(matches)
-    information = matched_equations(*points, poses[1], matches.where(lasts), weights)[0].sum(0)
-    axes = PrincipalAxes.of(points, poses, information, surfels, weights, lasting)
-    single_body = single_bodies(*points, poses[1], tables.sizes[-1], matches.where(lasts), weights, axes.directions)
+    def all_and_lasting(matches: Matches) -> np.ndarray:
+        return np.stack([np.ones(len(matches.number), bool), lasting(matches)])
 
-    def along(some: np.ndarray) -> tuple[float, np.ndarray]:
-        information = matched_equations(*points, poses[1], matches.where(some), weights)[0].sum(0)
-        return float(matmul(velocity, information[:3, :3], velocity)) * WINDOW**2, information
+    def known_by(some: np.ndarray) -> np.ndarray:
+        return np.asarray(matched_equations(*points, poses[1], matches.where(some), weights)[0].sum(0))
+
+    def along(information: np.ndarray) -> float:
+        return float(matmul(velocity, information[:3, :3], velocity)) * WINDOW**2
+
+    matches = match_points(*points, *poses, tables, weights)
+    both = all_and_lasting(matches)
+    known = np.stack([known_by(some) for some in both])
+    axes = PrincipalAxes.of(known[0])
+    left_out = axes.elsewhere(points, poses, surfels, weights, known, all_and_lasting)
+    for out, some in zip(left_out, both, strict=True):
+        out += single_bodies(*points, poses[1], tables.sizes[-1], matches.where(some), weights, axes.directions)
+    of_all, of_lasting = (axes.without(*each) for each in zip(known, left_out, strict=True))
 
     upright, sides = np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5), []
     for side in 1, -1:
         beside = ~_without_side(velocity, poses, side, matches)
-        train = along(beside & upright & lasts)[0] > chdtri(1, FALSE_ALARM)
-        sides.append((*along(~beside & (lasts | ~train)), beside, train, side))
+        train = along(known_by(beside & upright & both[1])) > chdtri(1, FALSE_ALARM)
+        information = known_by(~beside & (both[1] | ~train))
+        sides.append((along(information), information, beside, train, side))
     _, information, beside, train, side = min(sides, key=lambda each: each[0])
 
-    def counts(matches: Matches) -> np.ndarray:
+    def on_other_side(matches: Matches) -> np.ndarray:
         others = _without_side(velocity, poses, side, matches)
-        return others & lasting(matches) if train else others
+        return np.asarray(others & lasting(matches) if train else others)[None]
 
-    left_out = matches.number[beside, 0]
-    rest = Points(np.delete(points.points, left_out, axis=0), np.delete(points.column, left_out))
-    no_people = np.delete(no_people, left_out)
+    number = matches.number[beside, 0]
+    rest = Points(np.delete(points.points, number, axis=0), np.delete(points.column, number))
+    no_people, axes = np.delete(no_people, number), PrincipalAxes.of(information)
     # A fast rig needs so little information that random differences would give it. So twice as much is left out: a side
     # has to know more of its place than it would seem to know elsewhere.
-    other_side = PrincipalAxes.of(rest, poses, information, surfels, weights, counts)
-    left = axes.without(axes.elsewhere.mean(axis=0) + single_body)
-    return np.stack([left, other_side.without(2 * other_side.elsewhere.mean(axis=0))])
+    seeming = 2 * axes.elsewhere(rest, poses, surfels, weights, information[None], on_other_side)[0]
+    return np.stack([of_all, axes.without(information, seeming), of_lasting])
 
 
 def _without_side(
