@@ -133,8 +133,9 @@ class Quality(NamedTuple):
 
         Floors and walls look the same for a rig that walks along a corridor, beside people who walk with it, and for
         one that stands while people pass. A map that was made along a wrong motion smears large surfaces that face it,
-        so that they are no planes. So large planes confirm a motion if they determine the distance of a second to about
-        a third of it. Trees confirm it, too, and whatever else is higher than people, if it is not all in one place.
+        so that they are no planes. So large planes confirm a motion if those that people cannot make up determine the
+        distance of a second to about a third of it. Trees confirm it, too, and whatever else is higher than people, if
+        it is not all in one place.
         """
         alone = self._small_bodies_alone(options) & ~(self.landmarks[0] > AGREE)
         unseen = self.without_people * (_speed(state, ts) * WINDOW) ** 2 < chdtri(1, FALSE_ALARM)

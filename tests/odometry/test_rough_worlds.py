@@ -123,8 +123,10 @@ def test_a_motion_that_small_bodies_alone_show_may_be_theirs(speed: float) -> No
     walled = bare._replace(structure=1e5 * ones)
     assert not walled.shown_by_small_bodies(OdometryOptions(), state, ts).any()
     # Few walls do not show that a rig stands, but they show that it did not walk.
-    few = bare._replace(structure=100 * ones)
+    few = bare._replace(structure=100 * ones, without_people=100 * ones)
     assert few.shown_by_small_bodies(OdometryOptions(), state, ts).any() == (speed == 0)
+    # Nor do they if people may make them up.
+    assert bare._replace(structure=100 * ones).shown_by_small_bodies(OdometryOptions(), state, ts).all()
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.005, 1.0, 10.0])
