@@ -262,6 +262,10 @@ def _if_bodies_move(
     def all_and_lasting(matches: Matches) -> np.ndarray:
         return np.stack([np.ones(len(matches.number), bool), lasting(matches)])
 
+    def on_side(matches: Matches, side: int) -> np.ndarray:
+        left = _left_of_way(velocity, poses, matches.planes)[matches.number[:, 2]]
+        return np.asarray(side * left > LARGE / 2)
+
     def known_by(some: np.ndarray) -> np.ndarray:
         return np.asarray(matched_equations(*points, poses[1], matches.where(some), weights)[0].sum(0))
 
@@ -279,16 +283,17 @@ def _if_bodies_move(
 
     upright, sides = np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5), []
     for side in 1, -1:
-        beside = ~_without_side(velocity, poses, side, matches)
+        beside = on_side(matches, side)
         train = along(known_by(beside & upright & both[1])) > chdtri(1, FALSE_ALARM)
         information = known_by(~beside & (both[1] | ~train))
         sides.append((along(information), information, beside, train, side))
     _, information, beside, train, side = min(sides, key=lambda each: each[0])
 
     def on_other_side(matches: Matches) -> np.ndarray:
-        others = _without_side(velocity, poses, side, matches)
+        others = ~on_side(matches, side)
         return np.asarray(others & lasting(matches) if train else others)[None]
 
+    # From here on `lasting` asks of the points that are left.
     number = matches.number[beside, 0]
     rest = Points(np.delete(points.points, number, axis=0), np.delete(points.column, number))
     no_people, axes = np.delete(no_people, number), PrincipalAxes.of(information)
@@ -298,17 +303,14 @@ def _if_bodies_move(
     return np.stack([of_all, axes.without(information, seeming), of_lasting])
 
 
-def _without_side(
-    velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], side: int, matches: Matches
-) -> np.ndarray:
-    """Which matches have planes that are not to one side of a rig's way, bool (I,).
+def _left_of_way(velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], places: np.ndarray) -> np.ndarray:
+    """How far places lie to the left of a rig's way, f8 (N,), m.
 
     Args:
-        velocity: f8 (3,), of the rig in the world, m/s; side: 1: to the left, -1: to the right.
+        velocity: f8 (3,), of the rig in the world, m/s; places: f8 (N, 2 or more), x and y in the world.
     """
-    x, y = (matches.planes[:, :2] - poses[0][-1, :2])[matches.number[:, 2]].T
-    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
-    return np.asarray(side * left <= LARGE / 2)
+    x, y = (places[:, :2] - poses[0][-1, :2]).T
+    return np.asarray((velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9))
 
 
 def _higher_than_people(world: np.ndarray) -> np.ndarray:
@@ -371,8 +373,7 @@ def _landmarks(
         vehicles = (grid == np.argmax(np.bincount(grid, of_places)) for grid in grids)
         found.append(min(_agreement(of_places[~some]) for some in vehicles))
     speed = max(float(np.sqrt((velocity**2).sum())), 1e-9)
-    x, y = (world[example, :2] - poses[0][-1, :2]).T
-    left = (velocity[0] * y - velocity[1] * x) / max(np.hypot(*velocity[:2]), 1e-9)
+    left = _left_of_way(velocity, poses, world[example])
     of_places = lost(velocity / speed, no_people)
     sides = left > LARGE / 2, left < -LARGE / 2
     return min(found), min(_agreement(of_places[~some]) for some in sides)
