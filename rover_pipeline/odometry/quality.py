@@ -52,7 +52,7 @@ class Quality(NamedTuple):
     structure: np.ndarray
     #: f8 (frame,), what they say of the distance along the motion without those on one side of it, 1/m2.
     both_sides: np.ndarray
-    #: f8 (frame,), as `structure`, without what people may make up who keep pace with the rig, 1/m2.
+    #: f8 (frame,), as `structure`, without what people or cars may make up, 1/m2.
     without_people: np.ndarray
     #: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
     #: expected, or that sweeps show which fit where this is more.

@@ -239,8 +239,8 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
     assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
 
 
-@pytest.mark.parametrize(("tallest", "speed", "shown"), [(1.75, 1.3, False), (1.75, 8.0, True), (6.0, 1.3, True)])
-def test_a_crowd_that_may_keep_pace_is_no_wall(tallest: float, speed: float, shown: bool) -> None:
+@pytest.mark.parametrize(("tallest", "speed", "shown"), [(1.75, 1.3, False), (1.75, 8.0, False), (6.0, 1.3, True)])
+def test_a_crowd_is_no_wall(tallest: float, speed: float, shown: bool) -> None:
     """In a bare corridor walk couples, each of which makes a thick plane. Trunks that make such planes do not walk."""
     rng, surfels = np.random.default_rng(12), SurfelMap((0.25, 0.5, 1.0, 2.0))
     couples = np.stack([np.arange(-9, 10, 1.5), rng.uniform(-2, 2, 13)], -1)

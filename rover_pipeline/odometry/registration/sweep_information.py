@@ -58,7 +58,8 @@ class SweepInformation(NamedTuple):
     #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
     information: np.ndarray = np.zeros((2, 6, 6))
     #: f8 (3, 6, 6), the same, of large planes alone, without those that a single small body may be, without those on
-    #: one side of the motion, which may be a train, and without those that people may be; see `_if_bodies_move`.
+    #: one side of the motion, which may be a train, and without those that people or cars may be; see
+    #: `_if_bodies_move`.
     large: np.ndarray = np.zeros((3, 6, 6))
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
@@ -121,7 +122,7 @@ def information_of(
     # The largest speed at which people walk is the root of gravity times their leg (Froude number 1; R. McN. Alexander,
     # 1989).
     no_people = high if (velocity**2).sum() < GRAVITY * _PERSON / 2 else np.ones(len(high), bool)
-    large = share * _if_bodies_move(points, poses, velocity, no_people, others.large, planes)
+    large = share * _if_bodies_move(points, poses, velocity, high, no_people, others.large, planes)
     values, vectors = eigh(large[:, :3, :3])
     unknown = np.swapaxes(vectors, 1, 2)[values < options.max_error**-2]
     return SweepInformation(
@@ -233,6 +234,7 @@ def _if_bodies_move(
     points: Points,
     poses: tuple[np.ndarray, np.ndarray],
     velocity: np.ndarray,
+    high: np.ndarray,
     no_people: np.ndarray,
     surfels: SurfelMap,
     weights: PointWeights,
@@ -246,21 +248,22 @@ def _if_bodies_move(
     - The second one is without all that lies on one side of the rig's way, beyond the half metre that whoever holds it
       takes: it may be a train that passes. If something upright there shows the motion, as the end of a train does,
       people may keep pace with it on the other side.
-    - The third one is as the first one, and without planes that people may make up who keep pace with the rig: several
-      people in one voxel make a thick plane, a wall makes a thin one.
+    - The third one is as the first one, and without planes that people or cars may make up: several people in one voxel
+      make a thick plane, a wall makes a thin one.
 
     Args:
         velocity: f8 (3,), mean one of the rig in the world, m/s.
-        no_people: bool (N,), points that people cannot be at who keep pace with the rig.
+        high, no_people: bool (N,), points that are higher than a person, and those that people cannot be at who keep
+            pace with the rig.
     """
     tables = surfels.tables
 
-    def lasting(matches: Matches) -> np.ndarray:
+    def thin_or(points: np.ndarray, matches: Matches) -> np.ndarray:
         thin = weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate
-        return np.asarray(thin | no_people[matches.number[:, 0]])
+        return np.asarray(thin | points[matches.number[:, 0]])
 
     def all_and_lasting(matches: Matches) -> np.ndarray:
-        return np.stack([np.ones(len(matches.number), bool), lasting(matches)])
+        return np.stack([np.ones(len(matches.number), bool), thin_or(high, matches)])
 
     def on_side(matches: Matches, side: int) -> np.ndarray:
         left = _left_of_way(velocity, poses, matches.planes)[matches.number[:, 2]]
@@ -281,19 +284,20 @@ def _if_bodies_move(
         out += single_bodies(*points, poses[1], tables.sizes[-1], matches.where(some), weights, axes.directions)
     of_all, of_lasting = (axes.without(*each) for each in zip(known, left_out, strict=True))
 
+    lasting = thin_or(no_people, matches)
     upright, sides = np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5), []
     for side in 1, -1:
         beside = on_side(matches, side)
-        train = along(known_by(beside & upright & both[1])) > chdtri(1, FALSE_ALARM)
-        information = known_by(~beside & (both[1] | ~train))
+        train = along(known_by(beside & upright & lasting)) > chdtri(1, FALSE_ALARM)
+        information = known_by(~beside & (lasting | ~train))
         sides.append((along(information), information, beside, train, side))
     _, information, beside, train, side = min(sides, key=lambda each: each[0])
 
     def on_other_side(matches: Matches) -> np.ndarray:
         others = ~on_side(matches, side)
-        return np.asarray(others & lasting(matches) if train else others)[None]
+        return np.asarray(others & thin_or(no_people, matches) if train else others)[None]
 
-    # From here on `lasting` asks of the points that are left.
+    # From here on `on_other_side` is asked of the points that are left.
     number = matches.number[beside, 0]
     rest = Points(np.delete(points.points, number, axis=0), np.delete(points.column, number))
     no_people, axes = np.delete(no_people, number), PrincipalAxes.of(information)
