@@ -133,16 +133,18 @@ class Quality(NamedTuple):
 
         Floors and walls look the same for a rig that walks along a corridor, beside people who walk with it, and for
         one that stands while people pass. A map that was made along a wrong motion smears large surfaces that face it,
-        so that they are no planes. So large planes confirm a motion if those that people cannot make up determine the
-        distance of a second to about a third of it. Trees confirm it, too, and whatever else is higher than people, if
-        it is not all in one place.
+        so that they are no planes. So large planes confirm a motion if they determine the distance of a second to about
+        a third of it, without those that people or cars may make up. Trees confirm it, too, and whatever else is higher
+        than people, if it is not all in one place.
         """
         alone = self._small_bodies_alone(options) & ~(self.landmarks[0] > AGREE)
-        unseen = self.without_people * (_speed(state, ts) * WINDOW) ** 2 < chdtri(1, FALSE_ALARM)
+        squared, limit = (_speed(state, ts) * WINDOW) ** 2, chdtri(1, FALSE_ALARM)
         # The same bodies show the motion before and after: a doubt about a part of a stretch is one about all of it.
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
-        return stretch & np.isin(number, number[alone & unseen])
+        unseen = stretch & np.isin(number, number[alone & (self.structure * squared < limit)])
+        # Where planes that nobody makes up confirm the motion, whoever seemed to be people just before or after are none.
+        return np.asarray(unseen | _too_long(alone & (self.without_people * squared < limit), ts))
 
     def shown_by_one_side(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where all that shows the motion is on one side of it, which may be a train that passes, bool (frame,).
@@ -154,12 +156,11 @@ class Quality(NamedTuple):
         """
         limit = chdtri(1, FALSE_ALARM)
         bare = (self.both_sides * (_way(state, ts) ** 2).sum(axis=1) < limit) & ~(self.landmarks[1] > AGREE)
-        refused = np.zeros(len(ts), bool)
-        for first, last in np.flatnonzero(np.diff(bare, prepend=False, append=False)).reshape(-1, 2).tolist():
+        refused = _too_long(bare, ts)
+        for first, last in _runs(refused):
             way = np.linalg.norm(state.pos[first:last] - state.pos[first], axis=1).max()
             unseen = self.both_sides[first:last].mean() * way**2 < limit
-            long = ts[min(last, len(ts) - 1)] - ts[max(first - 1, 0)] > MAX_BRIDGED
-            refused[first:last] = unseen and long and way > options.max_error
+            refused[first:last] = unseen and way > options.max_error
         return widened(refused, ts)
 
     def glides_without_turn(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
@@ -277,6 +278,19 @@ def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
     sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
     first, last = _window(ts)
     return np.asarray((sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1))
+
+
+def _runs(some: np.ndarray) -> list[list[int]]:
+    """The first frame of each run, and that after its last one."""
+    return np.flatnonzero(np.diff(some, prepend=False, append=False)).reshape(-1, 2).tolist()
+
+
+def _too_long(some: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Those of some frames, bool (frame,), whose runs are too long to be bridged."""
+    kept = some.copy()
+    for first, last in _runs(some):
+        kept[first:last] = ts[min(last, len(ts) - 1)] - ts[max(first - 1, 0)] > MAX_BRIDGED
+    return kept
 
 
 def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> np.ndarray:

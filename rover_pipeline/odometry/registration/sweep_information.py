@@ -122,7 +122,7 @@ def information_of(
     # The largest speed at which people walk is the root of gravity times their leg (Froude number 1; R. McN. Alexander,
     # 1989).
     no_people = high if (velocity**2).sum() < GRAVITY * _PERSON / 2 else np.ones(len(high), bool)
-    large = share * _if_bodies_move(points, poses, velocity, high, no_people, others.large, planes)
+    large = share * _if_bodies_move(points, poses, velocity, high, no_people, others.large, planes, share)
     values, vectors = eigh(large[:, :3, :3])
     unknown = np.swapaxes(vectors, 1, 2)[values < options.max_error**-2]
     return SweepInformation(
@@ -197,13 +197,13 @@ class PrincipalAxes(NamedTuple):
         surfels: SurfelMap,
         weights: PointWeights,
         known: np.ndarray,
-        counts: Callable[[Matches], np.ndarray],
+        parts: Callable[[Matches], np.ndarray],
     ) -> np.ndarray:
         """What some planes would seem to know along each axis a metre away, mean of both ways, f8 (K, 6), 1/m2.
 
         Args:
-            known: f8 (K, 6, 6), what each choice of planes knows here.
-            counts: which matches each choice has, bool (K, I).
+            known: f8 (K, 6, 6), what planes know here: those of the first part, of the first two, and so on.
+            parts: which matches each part has, bool (K, I).
         """
         # The points as if all were measured at the last instant.
         pos, rot = poses[0][-1], poses[1][-1]
@@ -213,9 +213,9 @@ class PrincipalAxes(NamedTuple):
         found = []
         for moved in zip(at_pos, at_rot, strict=True):
             matches = match_points(*still, *moved, surfels.tables, every_fourth)
-            chosen = (matches.where(some) for some in counts(matches))
-            found.append([matched_equations(*still, moved[1], each, every_fourth)[0][0] for each in chosen])
-        there = np.reshape(found, (2, 6, *known.shape)).transpose(2, 0, 1, 3, 4)
+            of_parts = (matches.where(part) for part in parts(matches))
+            found.append([matched_equations(*still, moved[1], each, every_fourth)[0][0] for each in of_parts])
+        there = np.cumsum(np.reshape(found, (2, 6, *known.shape)), axis=2).transpose(2, 0, 1, 3, 4)
         # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
         # outweigh all others of a second.
         return np.asarray(np.minimum(self._along(there), 2 * self._along(known[:, None, None])).mean(axis=1))
@@ -238,6 +238,7 @@ def _if_bodies_move(
     no_people: np.ndarray,
     surfels: SurfelMap,
     weights: PointWeights,
+    share: float,
 ) -> np.ndarray:
     """The information of planes, f8 (3, 6, 6), if bodies among them move by themselves.
 
@@ -246,8 +247,8 @@ def _if_bodies_move(
     - The first matrix is without that of any single place about each direction. A body that moves along with the rig
       may be there, up to a metre wide at the default sizes of voxels.
     - The second one is without all that lies on one side of the rig's way, beyond the half metre that whoever holds it
-      takes: it may be a train that passes. If something upright there shows the motion, as the end of a train does,
-      people may keep pace with it on the other side.
+      takes: it may be a train that passes. If something flat and upright there shows the motion, as the end of a train
+      does, people may keep pace with it on the other side.
     - The third one is as the first one, and without planes that people or cars may make up: several people in one voxel
       make a thick plane, a wall makes a thin one.
 
@@ -255,15 +256,19 @@ def _if_bodies_move(
         velocity: f8 (3,), mean one of the rig in the world, m/s.
         high, no_people: bool (N,), points that are higher than a person, and those that people cannot be at who keep
             pace with the rig.
+        share: of the points' information that counts, because there are fewer in a pass.
     """
     tables = surfels.tables
 
-    def thin_or(points: np.ndarray, matches: Matches) -> np.ndarray:
-        thin = weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate
-        return np.asarray(thin | points[matches.number[:, 0]])
+    def thin(matches: Matches) -> np.ndarray:
+        return np.asarray(weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate)
 
-    def all_and_lasting(matches: Matches) -> np.ndarray:
-        return np.stack([np.ones(len(matches.number), bool), thin_or(high, matches)])
+    def thin_or(points: np.ndarray, matches: Matches) -> np.ndarray:
+        return np.asarray(thin(matches) | points[matches.number[:, 0]])
+
+    def lasting_and_rest(matches: Matches) -> np.ndarray:
+        lasting = thin_or(high, matches)
+        return np.stack([lasting, ~lasting])
 
     def on_side(matches: Matches, side: int) -> np.ndarray:
         left = _left_of_way(velocity, poses, matches.planes)[matches.number[:, 2]]
@@ -276,19 +281,20 @@ def _if_bodies_move(
         return float(matmul(velocity, information[:3, :3], velocity)) * WINDOW**2
 
     matches = match_points(*points, *poses, tables, weights)
-    both = all_and_lasting(matches)
-    known = np.stack([known_by(some) for some in both])
-    axes = PrincipalAxes.of(known[0])
-    left_out = axes.elsewhere(points, poses, surfels, weights, known, all_and_lasting)
-    for out, some in zip(left_out, both, strict=True):
-        out += single_bodies(*points, poses[1], tables.sizes[-1], matches.where(some), weights, axes.directions)
-    of_all, of_lasting = (axes.without(*each) for each in zip(known, left_out, strict=True))
+    parts = lasting_and_rest(matches)
+    known = np.cumsum([known_by(part) for part in parts], axis=0)
+    axes = PrincipalAxes.of(known[1])
+    left_out = axes.elsewhere(points, poses, surfels, weights, known, lasting_and_rest)
+    for out, some in zip(left_out, (matches.where(parts[0]), matches), strict=True):
+        out += single_bodies(*points, poses[1], tables.sizes[-1], some, weights, axes.directions)
+    of_lasting, of_all = (axes.without(*each) for each in zip(known, left_out, strict=True))
 
     lasting = thin_or(no_people, matches)
-    upright, sides = np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5), []
+    upright = thin(matches) & (np.abs(matches.planes[matches.number[:, 2], NORMAL + 2]) < np.sqrt(0.5))
+    sides = []
     for side in 1, -1:
         beside = on_side(matches, side)
-        train = along(known_by(beside & upright & lasting)) > chdtri(1, FALSE_ALARM)
+        train = along(known_by(beside & upright)) > chdtri(1, FALSE_ALARM) / share
         information = known_by(~beside & (lasting | ~train))
         sides.append((along(information), information, beside, train, side))
     _, information, beside, train, side = min(sides, key=lambda each: each[0])
