@@ -118,6 +118,7 @@ class SweepReader:
     own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
     density: int = 1  #: how many times as many points as the options ask for are registered.
     others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
+    ranges: Sequence[tuple[int, int]] = ()  #: first frames of the segments, and one after the last, without overlaps.
     #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
     #: so that neither may be registered to the map of the other.
     apart: Collection[int] = ()
@@ -156,24 +157,22 @@ class SweepReader:
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def unknown(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    def unknown(self) -> list[tuple[float, float]]:
         """First and last instant, s, of the gaps before segments that nothing connects with the one before.
 
         Nothing is known about the motion in them. The guess that fills them must not move the sweeps beside them.
         """
         used = np.flatnonzero(self.recording.valid)
-        around = [(used[used < ranges[number][0]], ranges[number][0]) for number in sorted(self.apart)]
+        starts = [self.ranges[number][0] for number in sorted(self.apart)]
         return [
             (self.span(int(before[-1]), int(before[-1]) + 1)[1], self.span(first, first + 1)[0])
-            for before, first in around
-            if len(before)
+            for first in starts
+            if len(before := used[used < first])
         ]
 
-    def rates(
-        self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The lidar's angular velocities by the trajectories of frames; see `inertial.reference_rates`."""
-        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, ranges, strict=True)]
+    def rates(self, trajectories: Sequence[SplineTrajectory]) -> tuple[np.ndarray, np.ndarray]:
+        """The lidar's angular velocities by the trajectories of segments; see `inertial.reference_rates`."""
+        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, self.ranges, strict=True)]
         used = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.
         return reference_rates(parts, used, used + (self.period or self._scans.lidar.period))

@@ -116,20 +116,20 @@ def odom(
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata, declared or ())
+    segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
+    ranges = without_overlap(segments)
+    reader = SweepReader(recording, times, *lidar.span, options, metadata, declared or (), ranges=ranges)
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
 
     # Segments are registered in parallel, sweep after sweep, and then merged. The IMU is calibrated in between.
-    segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
-    ranges = without_overlap(segments)
     with recording.exchange() as store:
         registration = Registration(reader, segments, store)
         trajectories = registration.trajectories()
         imu, chosen, instead = Imu("not asked for" if not options.imu else "none recorded"), "", ""
         if options.imu and imus:
-            rates = reader.rates(trajectories, ranges)
+            rates = reader.rates(trajectories)
             found = {name: calibrated(each, rates, mount, options, name) for name, (each, mount) in imus.items()}
             chosen, instead = nearest_to_lidar(found)
             imu, (samples, mount) = found[chosen], imus[chosen]
@@ -139,7 +139,7 @@ def odom(
     apart = {number for number, seam in enumerate(seams, 1) if not seam.connected}
     reader = replace(reader, apart=apart)
     beside, left_out = other_lidars(recording, reader, config, origin)
-    refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    refined = refine_in_batch(reader, trajectory, imu, beside)
     del trajectories, trajectory  # each is as long as the recording
     batch, sweeps, left_out = refined.batch, refined.sweeps, {**left_out, **refined.left_out}
     if refined.dropped:
