@@ -83,10 +83,10 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
     times, metadata = smooth_times(images.ts).smooth, found.metadata
     times = times - times[0]
     options = OdometryOptions(loops=True)
-    span = sweep_span(sensor_info(metadata), "end")
-    reader = SweepReader(cast(Recording, images), times, *span, options, metadata)
+    begin, period = sweep_span(sensor_info(metadata), "end")
+    reader = SweepReader(cast(Recording, images), options, metadata, times=times, begin=begin, period=period)
     bad = drifted(found.truth, times, drift, seed)
-    known, begin = np.ones(len(times), bool), time.perf_counter()
+    known, started = np.ones(len(times), bool), time.perf_counter()
     fixed, loops = close_loops(
         bad,
         times,
@@ -96,7 +96,7 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
         sweeps=reader.select,
         map_ranges=lambda task, ranges, title: (task(*each) for each in ranges),
     )
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - started
     before, after = (
         errors(Poses(each.pos, each.rot, 0.0), found.truth.pos, found.truth.rot)[0] for each in (bad, fixed)
     )

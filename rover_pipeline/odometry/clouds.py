@@ -30,7 +30,7 @@ class ScanReader:
 
     recording: Recording  #: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
     options: OdometryOptions
-    metadata: str
+    metadata: str  #: `lidar.json`.
     own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
     density: int = 1  #: how many times as many points as the options ask for are registered.
 

@@ -87,8 +87,8 @@ class OtherLidar:
         """
         options, metadata = main.options, recording.texts["metadata"]
         times = clock("lidar", recording.ts, options.times).best - origin + mount.time_offset
-        lidar = lidar_reader(metadata, options.lidar.ts_reference)
-        reader = SweepReader(recording, times, *lidar.span, options, metadata)
+        begin, period = lidar_reader(metadata, options.lidar.ts_reference).span
+        reader = SweepReader(recording, options, metadata, times=times, begin=begin, period=period)
         return cls(name, reader, mount, np.zeros(0, "i8"))._beside(main)
 
     def _beside(self, main: SweepReader) -> OtherLidar:

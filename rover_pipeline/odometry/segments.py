@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.shared import Exchange
-from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import sensor_info
@@ -29,7 +27,6 @@ from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
-from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.register import register
@@ -105,18 +102,13 @@ def without_overlap(segments: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(zip([segments[0][0], *edges], [*edges, segments[-1][1]], strict=True))
 
 
-@dataclass
-class SweepReader:
+@dataclass(kw_only=True)
+class SweepReader(ScanReader):
     """Sweeps of a recording, as the odometry takes them."""
 
-    recording: Recording
     times: np.ndarray  #: f8 (frame,), time stamps of the sweeps, seconds since the first one.
     begin: float  #: column 0 of a sweep after its time stamp, seconds.
     period: float  #: length of a sweep, seconds.
-    options: OdometryOptions
-    metadata: str  #: `lidar.json`.
-    own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
-    density: int = 1  #: how many times as many points as the options ask for are registered.
     others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
     ranges: Sequence[tuple[int, int]] = ()  #: first frames of the segments, and one after the last, without overlaps.
     #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
@@ -140,12 +132,11 @@ class SweepReader:
 
         A sweep that repeats the one before it to the last millimetre was not measured when it says: None as well.
         """
-        reader = self._scans
-        before = next(reader.scans(start - 1, start)) if start else None
-        for number, scan in enumerate(reader.scans(start, stop), start):
+        before = next(self.scans(start - 1, start)) if start else None
+        for number, scan in enumerate(self.scans(start, stop), start):
             repeated, before = before is not None and is_same(scan, before), scan
             usable = self.recording.valid[number] and not repeated
-            sweep = reader.sweep(scan, number, self.times[number]) if usable else None
+            sweep = self.sweep(scan, number, self.times[number]) if usable else None
             yield sweep if sweep and len(sweep.points) >= self.options.min_points else None
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
@@ -175,7 +166,7 @@ class SweepReader:
         parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, self.ranges, strict=True)]
         used = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.
-        return reference_rates(parts, used, used + (self.period or self._scans.lidar.period))
+        return reference_rates(parts, used, used + (self.period or self.lidar.period))
 
     @cached_property
     def spacing(self) -> float:
@@ -184,10 +175,6 @@ class SweepReader:
             return SPACING
         angles = np.sort(np.radians(sensor_info(self.metadata).beam_altitude_angles))
         return float(np.diff(angles).max(initial=0.0)) or SPACING
-
-    @cached_property
-    def _scans(self) -> ScanReader:
-        return ScanReader(self.recording, self.options, self.metadata, self.own, self.density)
 
 
 @dataclass

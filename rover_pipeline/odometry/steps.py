@@ -118,7 +118,10 @@ def odom(
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
     segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
     ranges = without_overlap(segments)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata, declared or (), ranges=ranges)
+    begin, period = lidar.span
+    reader = SweepReader(
+        recording, options, metadata, declared or (), times=times, begin=begin, period=period, ranges=ranges
+    )
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
