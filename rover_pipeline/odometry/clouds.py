@@ -10,7 +10,6 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.options import OwnRegion
-from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
@@ -70,11 +69,7 @@ class ScanReader:
 
     @cached_property
     def _images(self) -> PointSelection:
-        begin, period = self.lidar.span
-        start, direction = rays(self.metadata)
-        columns = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), (1, *start.shape[:2]))
-        places = stagger(np.ascontiguousarray(columns), sensor_info(self.metadata))[0]
-        return PointSelection(start, direction, places, self.options, begin=begin, period=period, density=self.density)
+        return PointSelection(self.metadata, self.options, self.density)
 
     def _of_cloud(self, cloud: Points, number: int, stamp: float) -> Sweep:
         """Some of the points of a sweep, spread over it. Others are taken from one sweep to the next."""
