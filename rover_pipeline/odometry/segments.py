@@ -21,7 +21,7 @@ import numpy as np
 
 from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.kinematics.rotation import exp, log, nearest
-from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import sensor_info
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
@@ -240,21 +240,15 @@ def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> 
     for segment in segments:
         if before is None:
             merged = segment.trajectory.copy()
-        elif segment.start >= before.stop:
-            seam, (rot, pos) = _across_gap(before, segment, ts, gyro)
+        else:
+            across, shared = segment.start >= before.stop, ts[segment.start : before.stop]
+            seam, (rot, pos) = _across_gap(before, segment, ts, gyro) if across else _at(shared, before, segment)
             seams.append(seam)
             world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
             later = segment.trajectory.transformed(world_rot, world_pos)
-            merged = _blended(bridged(merged, later.start), later, np.array([later.start]))
-        else:
-            shared = ts[segment.start : before.stop]
-            old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
-            (rot, pos), planes = _transform(before.surfels, segment.surfels, old, new)
-            angles = log(matmul(np.swapaxes(old.rot, 1, 2), rot, new.rot))
-            distances = matmul(new.pos, rot.T) + pos - old.pos
-            seams.append(Seam(segment.start, _rms(distances), float(np.degrees(_rms(angles))), planes))
-            world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
-            merged = _blended(merged, segment.trajectory.transformed(world_rot, world_pos), shared)
+            if across:
+                merged, shared = bridged(merged, later.start), np.array([later.start])
+            merged = _blended(merged, later, shared)
         before = segment
     return merged, seams
 
@@ -319,25 +313,23 @@ def bridged(before: SplineTrajectory, start: float) -> SplineTrajectory:
     return SplineTrajectory(before.start, before.step, pos, rot)
 
 
-def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[Poses, int]:
-    """The pose of a segment's world in the world of the segment before, and the number of planes in common.
-
-    Args:
-        before, after: the maps of the two segments.
-        old, new: states of the shared frames in the two worlds.
-    """
+def _at(shared: np.ndarray, before: Segment, after: Segment) -> tuple[Seam, Poses]:
+    """The seam at the instants of shared frames, s, and the pose of the world after it in the world before it."""
+    old, new = before.trajectory.at(shared), after.trajectory.at(shared)
     rot = nearest(matmul(old.rot, np.swapaxes(new.rot, 1, 2)).sum(axis=0))
     pos = (old.pos - matmul(new.pos, rot.T)).mean(axis=0)
-    centres = after.centres
-    if not len(centres):
-        return Poses(rot, pos), 0
-    # Rotations are about the middle of the shared frames, so that they do not move these frames.
-    middle = new.pos.mean(axis=0)
-    guess = Poses(rot, pos + matmul(rot, middle))
-    (rot, pos), _, statistics = align(
-        centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS
-    )
-    return Poses(rot, pos - matmul(rot, middle)), int(statistics.inliers)
+    centres, planes = after.surfels.centres, 0
+    if len(centres):
+        # Rotations are about the middle of the shared frames, so that they do not move these frames.
+        middle = new.pos.mean(axis=0)
+        guess = Poses(rot, pos + matmul(rot, middle))
+        (rot, pos), _, statistics = align(
+            centres - middle, before.surfels.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS
+        )
+        pos, planes = pos - matmul(rot, middle), int(statistics.inliers)
+    angles = log(matmul(np.swapaxes(old.rot, 1, 2), rot, new.rot))
+    distances = matmul(new.pos, rot.T) + pos - old.pos
+    return Seam(after.start, _rms(distances), float(np.degrees(_rms(angles))), planes), Poses(rot, pos)
 
 
 def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -> SplineTrajectory:
