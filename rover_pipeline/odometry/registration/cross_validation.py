@@ -142,9 +142,7 @@ def evaluate(
     total, inliers, squared_distances, _, normalised, of_noise, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
-    # The displacement, m, and rotation, rad, that fit the sweep to the map. Directions that nothing determines move
-    # little: they have a prior of the size of the gate.
-    move = solve(matrix.sum(0) + PRIOR, right.sum(0))
+    move = _move(matrix.sum(0), right.sum(0))
     fit = NO_FIT._replace(
         inliers=inliers / total,
         residual=float(np.sqrt(squared_distances / max(inliers, 1))),
@@ -166,6 +164,14 @@ def evaluate(
 def _cost(fit: Statistics, squares: float) -> float:
     """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
     return (squares + (fit.points - fit.inliers) * GATE**2) / fit.points
+
+
+def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The displacement, metres, and rotation, rad, that fit a whole sweep to the map, f8 (6,).
+
+    Directions that nothing determines move little: they have a prior of the size of the gate.
+    """
+    return solve(information + PRIOR, right)
 
 
 def smallest_eigenvalue(information: np.ndarray) -> float:
