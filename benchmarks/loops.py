@@ -24,7 +24,6 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops.closure import close_loops, correct_trajectory, path_length
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import SweepReader
@@ -83,10 +82,9 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
     times, metadata = smooth_times(images.ts).smooth, found.metadata
     times = times - times[0]
     options = OdometryOptions(loops=True)
-    begin, period = sweep_span(sensor_info(metadata), "end")
-    reader = SweepReader(cast(Recording, images), options, metadata, times=times, begin=begin, period=period)
+    reader = SweepReader(cast(Recording, images), options, metadata, times=times)
     bad = drifted(found.truth, times, drift, seed)
-    known, started = np.ones(len(times), bool), time.perf_counter()
+    known, begin = np.ones(len(times), bool), time.perf_counter()
     fixed, loops = close_loops(
         bad,
         times,
@@ -96,7 +94,7 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
         sweeps=reader.select,
         map_ranges=lambda task, ranges, title: (task(*each) for each in ranges),
     )
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - begin
     before, after = (
         errors(Poses(each.pos, each.rot, 0.0), found.truth.pos, found.truth.rot)[0] for each in (bad, fixed)
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,8 +107,8 @@ class SweepReader(ScanReader):
     """Sweeps of a recording, as the odometry takes them."""
 
     times: np.ndarray  #: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-    begin: float  #: column 0 of a sweep after its time stamp, seconds.
-    period: float  #: length of a sweep, seconds.
+    begin: float = field(init=False)  #: column 0 of a sweep after its time stamp, seconds.
+    period: float = field(init=False)  #: length of a sweep, seconds.
     others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
     ranges: Sequence[tuple[int, int]] = ()  #: first frames of the segments, and one after the last, without overlaps.
     #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
@@ -116,6 +116,9 @@ class SweepReader(ScanReader):
     apart: Collection[int] = ()
     #: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
     kept: Exchange | None = None
+
+    def __post_init__(self) -> None:
+        self.begin, self.period = self.lidar.span
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
         """The sweeps of `read`, in order."""

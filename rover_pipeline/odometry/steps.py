@@ -16,7 +16,6 @@ from rover_pipeline.kinematics.mount import find_mount, mount_entry
 from rover_pipeline.kinematics.rotation import remove_tilt
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.blocks import release
 from rover_pipeline.numerics.jumps import jumps, without_jumps
@@ -115,13 +114,10 @@ def odom(
     samples, mount = next(iter(imus.values()), (None, find_mount("imu", options.rig, config)))
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
-    lidar = lidar_reader(metadata, options.lidar.ts_reference)
     segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
     ranges = without_overlap(segments)
-    begin, period = lidar.span
-    reader = SweepReader(
-        recording, options, metadata, declared or (), times=times, begin=begin, period=period, ranges=ranges
-    )
+    reader = SweepReader(recording, options, metadata, declared or (), times=times, ranges=ranges)
+    lidar = reader.lidar
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
@@ -157,12 +153,11 @@ def odom(
     release()
     cov = as_measured(cov, sweeps.motion, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
-    summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
         "gyroscope": imu.used,
         **({"imu": imu.summary} if imu.summary else {}),
-        "seams": summaries,
+        "seams": [seam_summary(seam) for seam in seams],
         "noise": round(batch.noise, 3),
         "range_noise": round(min(batch.errors.noise, options.range_noise), 5),
         "depth": batch.errors.depth.round(2).tolist(),

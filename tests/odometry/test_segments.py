@@ -86,6 +86,6 @@ def test_beams_are_as_far_apart_as_the_sidecar_says_at_most_and_as_those_of_coar
     points: Any = SimpleNamespace(arguments=("xyz",))
     beams = lidar.BEAMS["OS-1-64"]
     sidecar = lidar.metadata(beams, 512, 10)
-    reader = SweepReader(images, OdometryOptions(), json.dumps(sidecar), times=np.zeros(2), begin=0.0, period=0.1)
+    reader = SweepReader(images, OdometryOptions(), json.dumps(sidecar), times=np.zeros(2))
     assert abs(reader.spacing - np.radians(np.ptp(beams.altitude)) / 63) < 1e-4
     assert replace(reader, recording=points).spacing == SPACING
