@@ -24,7 +24,6 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops.closure import close_loops, correct_trajectory, path_length
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import SweepReader
@@ -83,8 +82,7 @@ def injected(trace: Path, drift: float, seed: int) -> tuple[float, str]:
     times, metadata = smooth_times(images.ts).smooth, found.metadata
     times = times - times[0]
     options = OdometryOptions(loops=True)
-    span = sweep_span(sensor_info(metadata), "end")
-    reader = SweepReader(cast(Recording, images), times, *span, options, metadata)
+    reader = SweepReader(cast(Recording, images), options, metadata, times=times)
     bad = drifted(found.truth, times, drift, seed)
     known, begin = np.ones(len(times), bool), time.perf_counter()
     fixed, loops = close_loops(

@@ -115,7 +115,7 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
     for axis in finite[~repeated].T:
         levels = np.unique(axis)
         for value in levels[[0, -1]] if len(levels) > 2 else ():
-            flat = _runs(axis == value, _RUN)
+            flat = _lasting(axis == value, _RUN)
             # A sensor that counts in coarse steps repeats its extreme value at rest too, near its middle.
             if flat.sum() >= 2 * _RUN and abs(value - np.median(axis)) > _COUNTS * np.diff(levels).min():
                 saturated[good] |= flat[number]
@@ -126,14 +126,16 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
 def frozen(rates: np.ndarray, period: float) -> np.ndarray:
     """Samples of a sensor that has repeated the one before for long, bool (N,), of rates (N, A) every `period` s."""
     repeated = np.concatenate([[False], (np.diff(rates, axis=0) == 0).all(axis=1)])
-    return _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
+    return _lasting(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
 
 
-def _runs(flags: np.ndarray, length: int) -> np.ndarray:
+def runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs of equal values, (N,), start, i8 (R,), and how long they are, i8 (R,)."""
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    return starts, np.diff(np.append(starts, len(values)))
+
+
+def _lasting(flags: np.ndarray, length: int) -> np.ndarray:
     """The flags that belong to runs of at least `length`, bool (N,)."""
-    edges = np.flatnonzero(np.diff(np.pad(flags.astype("i1"), 1))).reshape(-1, 2)
-    kept = np.zeros(len(flags) + 1, "i4")
-    long = edges[edges[:, 1] - edges[:, 0] >= length]
-    np.add.at(kept, long[:, 0], 1)
-    np.add.at(kept, long[:, 1], -1)
-    return np.cumsum(kept)[:-1] > 0
+    _, lengths = runs(flags)
+    return flags & np.repeat(lengths >= length, lengths)

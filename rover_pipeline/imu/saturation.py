@@ -6,7 +6,7 @@ import numpy as np
 from scipy.constants import g as GRAVITY  # noqa: N812
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.imu.blocks import frozen
+from rover_pipeline.imu.blocks import frozen, runs
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.stationary import STEADY_S
 from rover_pipeline.numerics.blocks import blocks
@@ -48,8 +48,7 @@ def _stuck(values: np.ndarray, acc: np.ndarray, avel: np.ndarray, options: ImuSe
     Args:
         values: (N,), of one axis of acc or avel, (N, 3), m/s2 and rad/s.
     """
-    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    lengths = np.diff(np.append(starts, len(values)))
+    starts, lengths = runs(values)
     tail = np.sort(lengths)[-max(3, len(lengths) // 10) :]
     expected = len(tail) * np.exp((tail[0] - lengths) / max(float((tail - tail[0]).mean()), 1.0))
     usual = (values > np.nanmin(values)) & (values < np.nanmax(values))

@@ -7,7 +7,7 @@ trajectory into poses of columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,27 +27,24 @@ _PARTS = 64
 MAX_GAP_PERIODS = 1.5
 
 
+@dataclass(eq=False)
 class SweepMotion:
-    """The lidar's poses during its sweeps.
+    """The lidar's poses during its sweeps."""
 
-    Args:
-        trajectory: of the lidar, with one state for each sweep.
-        begin: time from a sweep's time stamp to column 0, seconds; a sensor with an azimuth window need not have it.
-        period: of a revolution, seconds.
-        interval: between sweeps, seconds, where that is not the period: points can all be of one instant.
-    """
+    trajectory: Trajectory  #: of the lidar, with one state for each sweep.
+    begin: float  #: from a sweep's time stamp to column 0, seconds; a sensor with an azimuth window need not have it.
+    period: float  #: of a revolution, seconds.
+    #: between sweeps, seconds; 0 = the period. Points can all be of one instant.
+    interval: float = field(default=0.0, kw_only=True)
 
-    def __init__(self, trajectory: Trajectory, begin: float, period: float, *, interval: float | None = None) -> None:
-        self.trajectory, self.begin, self.period = trajectory, begin, period
-        self.interval = interval or period
-        self._delays = begin + period * np.arange(_PARTS + 1) / _PARTS
+    def __post_init__(self) -> None:
+        self.interval = self.interval or self.period
+        self._delays = self.begin + self.period * np.arange(_PARTS + 1) / _PARTS
         self._block: tuple[int, Poses] | None = None
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:
         """The same motion in another world frame, (3, 3) other-from-world, with the same origin."""
-        motion = copy(self)
-        motion.trajectory, motion._block = self.trajectory.rotated(rotation), None
-        return motion
+        return replace(self, trajectory=self.trajectory.rotated(rotation))
 
     def column_times(self, count: int) -> np.ndarray:
         """When each of `count` columns is taken, f8 (column,), s after the sweep's time stamp."""

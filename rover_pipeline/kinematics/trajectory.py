@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,33 +13,25 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 
 
+@dataclass(eq=False)
 class Trajectory:
     """The motion through known states.
 
     Between two states the position is the quintic polynomial that has their positions, velocities and accelerations
     at its ends, so it is continuous up to the acceleration. The rotation is that of `interpolate_rotation`.
-
-    Args:
-        ts: f8 (N,), instants of the states, seconds, increasing.
-        states: of the lidar at these instants.
-        valid: (N,), 0 = the state cannot be trusted: the motion is not known between it and its neighbours.
-        max_gap: seconds; the motion is not known between states with a longer time between them.
-        stamps: f8 (N,), recorded times of the states where `ts` holds corrected ones, seconds.
     """
 
-    def __init__(
-        self,
-        ts: np.ndarray,
-        states: State,
-        valid: np.ndarray,
-        *,
-        max_gap: float = np.inf,
-        stamps: np.ndarray | None = None,
-    ) -> None:
-        self.ts, self.states, self.max_gap = ts, states, max_gap
-        self.stamps = ts if stamps is None else stamps
-        self.valid = np.asarray(valid, bool) & states.finite()
-        self._spans = self.valid[:-1] & self.valid[1:] & (np.diff(ts) <= max_gap)
+    ts: np.ndarray  #: f8 (N,), instants of the states, seconds, increasing.
+    states: State  #: of the lidar at these instants.
+    valid: np.ndarray  #: (N,), 0 = the state cannot be trusted: the motion between it and its neighbours is not known.
+    max_gap: float = field(default=np.inf, kw_only=True)  #: longest time between states with a known motion, seconds.
+    #: f8 (N,), recorded times of the states, seconds; f8 (0,) = those are `ts`.
+    stamps: np.ndarray = field(default_factory=lambda: np.zeros(0), kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.stamps = self.stamps if len(self.stamps) else self.ts
+        self.valid = np.asarray(self.valid, bool) & self.states.finite()
+        self._spans = self.valid[:-1] & self.valid[1:] & (np.diff(self.ts) <= self.max_gap)
 
     @staticmethod
     def of(odometry: Mapping[str, np.ndarray], ts: np.ndarray | None = None, *, max_gap: float = np.inf) -> Trajectory:
@@ -54,7 +47,7 @@ class Trajectory:
 
     def rotated(self, rotation: np.ndarray) -> Trajectory:
         """The same trajectory in another world frame, (3, 3) other-from-world, with the same origin."""
-        return Trajectory(self.ts, self.states.rotated(rotation), self.valid, max_gap=self.max_gap, stamps=self.stamps)
+        return replace(self, states=self.states.rotated(rotation))
 
     def index(self, stamp: float) -> int | None:
         """Number of the valid state whose recorded time is `stamp`, seconds; None where there is none."""

@@ -211,19 +211,14 @@ def _fit(found: Accelerations, sign: float) -> tuple[np.ndarray, np.ndarray, flo
     return unknowns, inv(normal), float(np.sqrt(3 * variance))
 
 
-def contradicted(
-    trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray, level: Level
-) -> np.ndarray:
-    """Where an accelerometer contradicts a trajectory, bool (frame,), for each of its states.
+def contradicted(ts: np.ndarray, found: Accelerations, level: Level) -> np.ndarray:
+    """Where an accelerometer contradicts a trajectory, bool (frame,), for each of its states at `ts`, f8 (frame,), s.
 
     Args:
-        times: f8 (N,), rising, by the clock of the trajectory, s.
-        acc: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where not valid.
-        rotation: f8 (3, 3), lidar-from-imu.
+        found: as by `measured`.
         level: up and the bias, as the accelerometer measures them over the whole trajectory.
     """
-    ts, result = trajectory.ts, np.zeros(len(trajectory.ts), bool)
-    found = _measured(trajectory, times, acc, rotation)
+    result = np.zeros(len(ts), bool)
     if not len(found.begin):
         return result
     sign = -1.0 if level.downward else 1.0
@@ -257,17 +252,16 @@ def contradicted(
     return result
 
 
-def felt_at_rest(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+def felt_at_rest(trajectory: Trajectory, found: Accelerations) -> np.ndarray:
     """Where a trajectory stands while an accelerometer usually feels a motion, bool (frame,), for each of its states.
 
     Neither a clock nor a mount that is wrong explains that, and no calibration is needed: at rest the force is one
     vector, and what a rig moves in its place is felt as strongly at another time and in another direction.
 
     Args:
-        times, acc, rotation: as for `contradicted`.
+        found: as by `measured`.
     """
-    ts, pos = trajectory.ts, trajectory.states.pos
-    found, result = _measured(trajectory, times, acc, rotation), np.zeros(len(trajectory.ts), bool)
+    ts, pos, result = trajectory.ts, trajectory.states.pos, np.zeros(len(trajectory.ts), bool)
     before, after = (np.searchsorted(ts, ts + half).clip(0, len(ts) - 1) for half in (-0.5, 0.5))
     stands = np.linalg.norm(pos[after] - pos[before], axis=1) < _MOVES * np.maximum(ts[after] - ts[before], 1e-3)
     for stretch in np.split(np.arange(len(ts)), np.flatnonzero(np.diff(stands)) + 1):
@@ -281,7 +275,7 @@ def felt_at_rest(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rot
     return result
 
 
-def _measured(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> Accelerations:
-    """Those of an accelerometer; one that repeats a sample is frozen, and measures nothing."""
+def measured(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> Accelerations:
+    """As `Accelerations.of`, but an accelerometer that repeats a sample is frozen, and measures nothing."""
     repeats = np.concatenate([[False], (np.diff(acc, axis=0) == 0).all(axis=1)])
     return Accelerations.of(trajectory, times, np.where(repeats[:, None], np.nan, acc), rotation)

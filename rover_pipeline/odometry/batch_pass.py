@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,7 +34,6 @@ class BatchPass:
 
     reader: SweepReader
     trajectory: SplineTrajectory
-    ranges: Sequence[tuple[int, int]]
     store: Exchange  #: the sums of the segments' maps, by the number of the segment.
     errors: PointErrors  #: of points, as far as they are known.
     vibration: Vibration  #: rotations of the lidar about the trajectory.
@@ -51,14 +50,14 @@ class BatchPass:
             part = self._around(start, stop)[1]
             for number, sweep in other.sweeps(start, stop):
                 maps.insert(number, other.rays(sweep, part), fit=False)
-        segment = self.ranges.index((start, stop))
+        segment = reader.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
 
     def in_one_world(self, segment: int) -> range:
         """A segment and its neighbours, without those that nothing connects it with."""
         first = max(segment - (segment not in self.reader.apart), 0)
-        return range(first, min(segment + (segment + 1 not in self.reader.apart) + 1, len(self.ranges)))
+        return range(first, min(segment + (segment + 1 not in self.reader.apart) + 1, len(self.reader.ranges)))
 
     def equations(
         self, start: int, stop: int
@@ -106,7 +105,7 @@ class BatchPass:
     def _maps(self, start: int, stop: int) -> TwoMaps:
         """The two maps of a segment and its neighbours."""
         maps = TwoMaps(self.reader.options, len(self.reader.times))
-        for near in self.in_one_world(self.ranges.index((start, stop))):
+        for near in self.in_one_world(self.reader.ranges.index((start, stop))):
             for half, surfels in enumerate(maps.maps):
                 surfels.add(self.store.get(f"{near}-{half}"))
         return maps

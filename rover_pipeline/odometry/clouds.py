@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.options import OwnRegion
-from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import COLUMNS, HELD_OUT, NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
@@ -20,15 +18,9 @@ from rover_pipeline.odometry.options import OdometryOptions
 BLOCK = 16
 
 
-class Cloud(NamedTuple):
-    """The points of a sweep, all that there are."""
-
-    points: np.ndarray  #: f4 (N, 3), m, lidar frame.
-    column: np.ndarray  #: i4 (N,), of the columns of equal time, see `COLUMNS`.
-
-
-#: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or points.
-Scan = np.ndarray | Cloud
+#: A sweep as it was read: a destaggered range image, u2 (beam, column), mm, or all of its points, whose columns, those
+#: of equal time (see `COLUMNS`), are in any order.
+Scan = np.ndarray | Points
 
 
 @dataclass
@@ -37,7 +29,7 @@ class ScanReader:
 
     recording: Recording  #: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
     options: OdometryOptions
-    metadata: str
+    metadata: str  #: `lidar.json`.
     own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
     density: int = 1  #: how many times as many points as the options ask for are registered.
 
@@ -59,7 +51,7 @@ class ScanReader:
 
     def sweep(self, scan: Scan, number: int, stamp: float) -> Sweep:
         """What is registered of a sweep; see `PointSelection.sweep`."""
-        if isinstance(scan, Cloud):
+        if isinstance(scan, Points):
             found = self._of_cloud(scan, number, stamp)
         else:
             found = self._images.sweep(scan, number, stamp)
@@ -69,21 +61,17 @@ class ScanReader:
         held_out = Points(found.held_out.points[held], found.held_out.column[held])
         return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
 
-    def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
+    def _cloud(self, stored: Mapping[str, np.ndarray]) -> Points:
         lidar = self.lidar
         column, points = lidar.columns_of(stored, min(COLUMNS, lidar.columns)), lidar.points(stored)
         kept = np.isfinite(points).all(1)  # all of them, unless the recording is damaged
-        return Cloud(points[kept], column[kept])
+        return Points(points[kept], column[kept])
 
     @cached_property
     def _images(self) -> PointSelection:
-        begin, period = self.lidar.span
-        start, direction = rays(self.metadata)
-        columns = np.broadcast_to(np.arange(start.shape[1], dtype="i4"), (1, *start.shape[:2]))
-        places = stagger(np.ascontiguousarray(columns), sensor_info(self.metadata))[0]
-        return PointSelection(start, direction, places, self.options, begin=begin, period=period, density=self.density)
+        return PointSelection(self.metadata, self.options, self.density)
 
-    def _of_cloud(self, cloud: Cloud, number: int, stamp: float) -> Sweep:
+    def _of_cloud(self, cloud: Points, number: int, stamp: float) -> Sweep:
         """Some of the points of a sweep, spread over it. Others are taken from one sweep to the next."""
         lidar, options = self.lidar, self.options
         columns = min(COLUMNS, lidar.columns)
@@ -94,22 +82,22 @@ class ScanReader:
         chosen = inside[number % every :: every]
         held_out = NO_POINTS
         if every > 1:
-            held_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::HELD_OUT]))
+            held_out = _in_order(cloud, inside[(number + every // 2) % every :: every][::HELD_OUT])
         return Sweep(*_in_order(cloud, chosen), stamp + times, stamp, held_out)
 
 
 def is_same(scan: Scan, other: Scan) -> bool:
     """Whether two sweeps are equal to the last digit, as those are that were stored twice."""
-    if isinstance(scan, Cloud) or isinstance(other, Cloud):
-        return isinstance(scan, Cloud) and isinstance(other, Cloud) and np.array_equal(scan.points, other.points)
+    if isinstance(scan, Points) or isinstance(other, Points):
+        return isinstance(scan, Points) and isinstance(other, Points) and np.array_equal(scan.points, other.points)
     # Nearly all sweeps differ in their first row already.
     return np.array_equal(scan[:1], other[:1]) and np.array_equal(scan, other)
 
 
-def _in_order(cloud: Cloud, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points f4 (N, 3) and their columns i4 (N,), which rise."""
+def _in_order(cloud: Points, chosen: np.ndarray) -> Points:
+    """Some of the points, in the order of their columns."""
     chosen = chosen[np.argsort(cloud.column[chosen], kind="stable")]
-    return np.ascontiguousarray(cloud.points[chosen]), cloud.column[chosen]
+    return Points(np.ascontiguousarray(cloud.points[chosen]), cloud.column[chosen])
 
 
 def outside(points: np.ndarray, regions: Sequence[OwnRegion]) -> np.ndarray:

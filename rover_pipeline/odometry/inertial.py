@@ -21,7 +21,7 @@ from rover_pipeline.numerics.blocks import IN_MEMORY, Memory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.numerics.robust import MAD_TO_SD
-from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level
+from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level, measured
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -234,11 +234,12 @@ def contradicted_by(
     try:
         mount, sigma, offset = _placed(imu, mount)
         times = samples.times + offset
-        felt = felt_at_rest(trajectory, times, samples.acc, mount.rotation)
+        found = measured(trajectory, times, samples.acc, mount.rotation)
+        felt = felt_at_rest(trajectory, found)
         level = find_level(trajectory, times, samples.acc, mount, sigma)
     except ValueError:
         return felt, None
-    return felt | contradicted(trajectory, times, samples.acc, mount.rotation, level), level
+    return felt | contradicted(trajectory.ts, found, level), level
 
 
 def mirrored(samples: Samples, imu: Imu, mount: Mount, trajectory: Trajectory) -> str:

@@ -10,10 +10,11 @@ import numpy as np
 
 from rover_pipeline.kinematics.preintegration import preintegrate
 from rover_pipeline.kinematics.rotation import log
-from rover_pipeline.lidar.geometry import CLIPPED
+from rover_pipeline.lidar.geometry import CLIPPED, rays, sensor_info, stagger
+from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
-from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest number of columns of a sweep. A walker moves by a millimetre from one to the next. Tuned: walks.
@@ -132,24 +133,15 @@ class PointSelection:
     """A fixed selection of pixels, spread evenly. The beams alternate from column to column and from sweep to sweep.
 
     Args:
-        start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`; staggered.
-        places: i4 (beam, column), columns of the same pixels in a destaggered image.
-        begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
+        metadata: `lidar.json`.
         density: how many times as many as the options ask for.
     """
 
-    def __init__(
-        self,
-        start: np.ndarray,
-        direction: np.ndarray,
-        places: np.ndarray,
-        options: OdometrySection,
-        *,
-        begin: float,
-        period: float,
-        density: int = 1,
-    ) -> None:
+    def __init__(self, metadata: str, options: OdometryOptions, density: int) -> None:
+        start, direction = rays(metadata)
         beams, columns = self._shape = start.shape[:2]
+        # Columns of the same pixels in a destaggered image.
+        places = stagger(np.tile(np.arange(columns, dtype="i4"), (1, beams, 1)), sensor_info(metadata))[0]
         used = np.arange(0, columns, max(1, -(-columns // COLUMNS)))
         every = one_in(beams * len(used), options.points, density)
         self._patterns = []
@@ -162,6 +154,7 @@ class PointSelection:
             self._patterns.append(_Pixels(beam, places[beam, column].astype("i8"), number, *lines))
         # Where all pixels are registered, none are held out.
         self._held_out = [each.of_columns(HELD_OUT) for each in self._patterns] if every > 1 else []
+        begin, period = lidar_reader(metadata, options.lidar.ts_reference).span
         self._times = begin + period * used / columns
         self._range_mm = options.min_range * 1000, options.max_range * 1000
 

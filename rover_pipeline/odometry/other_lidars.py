@@ -19,7 +19,6 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.mounts import TOLERANCE, MountEstimate, changed, compare, difference, prior_covariance
 from rover_pipeline.kinematics.rotation import exp, skew
-from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
@@ -87,8 +86,7 @@ class OtherLidar:
         """
         options, metadata = main.options, recording.texts["metadata"]
         times = clock("lidar", recording.ts, options.times).best - origin + mount.time_offset
-        lidar = lidar_reader(metadata, options.lidar.ts_reference)
-        reader = SweepReader(recording, times, *lidar.span, options, metadata)
+        reader = SweepReader(recording, options, metadata, times=times)
         return cls(name, reader, mount, np.zeros(0, "i8"))._beside(main)
 
     def _beside(self, main: SweepReader) -> OtherLidar:

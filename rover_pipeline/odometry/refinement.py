@@ -6,7 +6,7 @@ Segments contribute to one map and to one system of equations, in any process, s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, cast
@@ -51,7 +51,6 @@ from rover_pipeline.odometry.registration.register import batch_passes, has_sett
 from rover_pipeline.odometry.registration.sweep_information import SweepInformation
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
-from rover_pipeline.odometry.vibration import NO_VIBRATION
 
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better. Tuned: by hand.
@@ -59,6 +58,8 @@ _MOVES = 4.0
 #: Standard deviations within which two trajectories are one. What further passes would move by less is added to the
 #: covariances, and they are not made. Tuned: by hand.
 _SAME = 1.0
+#: That of a pass without a gyroscope. Layout.
+_NO_IMU = Imu("not used")
 
 
 class Batch(NamedTuple):
@@ -130,9 +131,13 @@ class Batch(NamedTuple):
         """What its fits show of the errors of points, beside the nuisance parameters that it began with."""
         return PointErrors(self.errors.nuisance, correlations(self.fits), range_noise(self.fits), self.others)
 
-    def add_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> None:
-        """Add angular rates to its equations, each less the bias that it has in its span of time, s."""
-        for start, stop in spans:
+    def add_rates(self, gyro: Gyro) -> None:
+        """Add angular rates to its equations, each less the bias that it has in its segment."""
+        reader = self.segments.reader
+        for first, end in reader.ranges:
+            start, stop = reader.span(first, end)
+            if end < len(reader.times):  # each rate belongs to one segment only
+                stop = reader.times[end] + reader.begin
             _, part = self.trajectory.window(start, stop)
             rates = gyro.between(start, stop).without_bias(part)
             if len(rates.times):
@@ -158,11 +163,7 @@ class Refined(NamedTuple):
 
 
 def refine_in_batch(
-    reader: SweepReader,
-    trajectory: SplineTrajectory,
-    ranges: Sequence[tuple[int, int]],
-    imu: Imu,
-    others: Sequence[OtherLidar],
+    reader: SweepReader, trajectory: SplineTrajectory, imu: Imu, others: Sequence[OtherLidar]
 ) -> Refined:
     """The trajectory after the batch passes that the options ask for: of the main lidar, and then with others.
 
@@ -170,11 +171,10 @@ def refine_in_batch(
     do not fit worse with them.
 
     Args:
-        ranges: frames of the segments, each frame in one of them.
         others: lidars beside the main one.
     """
     with reader.recording.exchange() as kept:
-        reader, batch, dropped = _refine_main(replace(reader, kept=kept), trajectory, ranges, imu)
+        reader, batch, dropped = _refine_main(replace(reader, kept=kept), trajectory, imu)
         passes, usable = batch_passes(reader.options), [each for each in others if (each.frames >= 0).any()]
         left_out = {each.name: "none of its sweeps is beside one of the main lidar" for each in others}
         mounts = {each.name: estimate_mount(each, batch.trajectory, reader) for each in usable if passes}
@@ -185,24 +185,21 @@ def refine_in_batch(
             each.at(mounts[each.name].mount, reader) for each in usable if passes and each.name not in left_out
         )
         if found:
-            spans = _spans(reader, ranges) if len(imu.gyro.times) and not dropped else []
-            gyro, reader = ((imu, spans) if spans else None), replace(reader, others=found)
-            start = [_at_once(reader, batch.trajectory, ranges, batch.errors, gyro)]
-            together = _repeated(reader, start, ranges, passes, gyro)
+            imu, reader = (_NO_IMU if dropped else imu), replace(reader, others=found)
+            start = [_at_once(reader, batch.trajectory, batch.errors, imu)]
+            together = _repeated(reader, start, passes, imu)
             if is_worse(batch.fits, together.fits):
                 left_out |= {each.name: "the main lidar's held-out points fit worse with it" for each in found}
                 found = ()
             else:
                 batch = together
-        parts = reader.recording.map(batch.segments.information, ranges, "judge", processes=True)
+        parts = reader.recording.map(batch.segments.information, reader.ranges, "judge", processes=True)
         held = map(reader.recording.memory().hold, map(np.concatenate, zip(*parts, strict=True)))
         sweeps = SweepInformation(*held)
         return Refined(batch, sweeps, dropped, mounts, left_out, found)
 
 
-def _refine_main(
-    reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]], imu: Imu
-) -> tuple[SweepReader, Batch, str]:
+def _refine_main(reader: SweepReader, trajectory: SplineTrajectory, imu: Imu) -> tuple[SweepReader, Batch, str]:
     """The trajectory after the batch passes that the options ask for; a pass that makes it worse is not kept.
 
     A segment is registered to its own map and to those of its neighbours, which are kept outside of memory: memory does
@@ -215,31 +212,31 @@ def _refine_main(
     """
     # A single sweep makes its own map, and has nobody to agree with.
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
-    spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     # A few sweeps of each segment show how large the errors of points are.
-    few = [(start, min(start + BLOCK, stop)) for start, stop in ranges]
-    shown = _at_once(reader, trajectory, few, None).shown if passes else None
-    first = _at_once(reader, trajectory, ranges, shown)
+    few = replace(reader, ranges=[(start, min(start + BLOCK, stop)) for start, stop in reader.ranges])
+    shown = _at_once(few, trajectory, None).shown if passes else None
+    first = _at_once(reader, trajectory, shown)
     if passes and weakly_constrained(first.information):
         reader = replace(reader, density=2)  # twice as many points, because each one says little
-        first = _at_once(reader, trajectory, ranges, first.shown)
-    if not passes or not spans:
+        first = _at_once(reader, trajectory, first.shown)
+    has_rates = len(imu.gyro.times) > 0
+    if not passes or not has_rates:
         found = [first]
         del first
-        dropped = "odometry.passes allows no further pass" if spans else ""
-        return reader, _repeated(reader, found, ranges, passes), dropped
+        dropped = "odometry.passes allows no further pass" if has_rates else ""
+        return reader, _repeated(reader, found, passes), dropped
     start, fits, found = first.trajectory, first.fits, [first]
     del first
-    best, used = _with_gyro(reader, found, ranges, (imu, spans))
+    best, used = _with_gyro(reader, found, imu)
     dropped = "" if used else "points that were left out fit better without it"
     # What turns with a vibration is another trajectory than the first one: nothing can be learned from the two.
     before = [] if len(imu.vibration.times) else [Pass(start, best.trajectory, best.errors)]
     doubtful, found = is_worse(fits, best.fits), [best]
     del best
-    batch = _repeated(reader, found, ranges, passes - 1, (imu, spans) if used else None, before)
+    batch = _repeated(reader, found, passes - 1, imu if used else _NO_IMU, before)
     # The first of many passes may lead away for a moment: it is their end that is compared with the beginning.
     if doubtful and is_worse(fits, batch.fits):
-        first = _at_once(reader, start, ranges, shown)
+        first = _at_once(reader, start, shown)
         done, refused = [Pass(start, *first.refined())], Pass(batch.trajectory, *batch.refined())
         kept = _as_settled(first, reader.times, done, MAX_REMAINING, refused)
         return reader, kept, dropped or "points that were left out fit the first trajectory better"
@@ -247,19 +244,13 @@ def _refine_main(
 
 
 def _repeated(
-    reader: SweepReader,
-    found: list[Batch],
-    ranges: Sequence[tuple[int, int]],
-    passes: int,
-    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
-    before: Sequence[Pass] = (),
+    reader: SweepReader, found: list[Batch], passes: int, imu: Imu = _NO_IMU, before: Sequence[Pass] = ()
 ) -> Batch:
     """The trajectory after further passes, until another one would hardly move it.
 
     Args:
         found: the batch to begin with, which is taken out of the list: it takes kilobytes for each sweep, and must not
             be kept while there are two later ones.
-        gyro: a gyroscope, and the spans of time in each of which it has a bias; None = none is used.
         before: the pass that has led to it, if there was one.
     """
     best = found.pop()
@@ -275,11 +266,11 @@ def _repeated(
         settled = largest < _SAME and has_settled(reader.options, best.trajectory, further, reader.times, left)
         if len(done) > 1 and settled:
             return _as_settled(best, reader.times, done, left)
-        batch, since = _at_once(reader, further, ranges, done[-1].errors, gyro), done
+        batch, since = _at_once(reader, further, done[-1].errors, imu), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
             del batch
-            batch, since = _at_once(reader, done[-1].after, ranges, done[-1].errors, gyro), done[-1:]
+            batch, since = _at_once(reader, done[-1].after, done[-1].errors, imu), done[-1:]
         worse = is_worse(best.fits, batch.fits)
         if not worse:
             best = batch
@@ -313,35 +304,28 @@ def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
     return float(abs(done[-1].errors.nuisance[ELEVATION] - best.errors.nuisance[ELEVATION]))
 
 
-def _with_gyro(
-    reader: SweepReader,
-    found: list[Batch],
-    ranges: Sequence[tuple[int, int]],
-    gyro: tuple[Imu, Sequence[tuple[float, float]]],
-) -> tuple[Batch, bool]:
+def _with_gyro(reader: SweepReader, found: list[Batch], imu: Imu) -> tuple[Batch, bool]:
     """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is.
 
     Args:
         found: the batch of the first trajectory, which is taken out of the list, as by `_repeated`.
     """
-    imu, first = gyro[0], found.pop()
+    first = found.pop()
     fits, plain = first.fits, first.refined()
     both = first._replace(system=first.system.copy())
-    both.add_rates(imu.gyro, gyro[1])
+    both.add_rates(imu.gyro)
     turned = both.refined()
     del both
     moved = _moves(first, plain[0], turned[0])
     del first
-    batch = _at_once(reader, turned[0], ranges, turned[1], gyro)
+    batch = _at_once(reader, *turned, imu)
     differs = len(imu.vibration.times) or moved > _MOVES
     if differs or (moved > _SAME and is_worse(fits, batch.fits)):
-        without = _at_once(reader, plain[0], ranges, plain[1])
+        without = _at_once(reader, *plain)
         if len(imu.vibration.times):
             # Turned points change the map so much that one pass does not show which is better.
-            trajectory, errors = without.refined()
-            without = _at_once(reader, trajectory, ranges, errors)
-            trajectory, errors = batch.refined()
-            batch = _at_once(reader, trajectory, ranges, errors, gyro)
+            without = _at_once(reader, *without.refined())
+            batch = _at_once(reader, *batch.refined(), imu)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True
@@ -360,34 +344,20 @@ def _moves(lidar: Batch, plain: SplineTrajectory, turned: SplineTrajectory) -> f
     return float((sums[second:] - sums[:-second]).max()) / second
 
 
-def _spans(reader: SweepReader, ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """First instant of each segment, and that of the next one, s: each rate belongs to one segment only."""
-    spans = []
-    for start, stop in ranges:
-        begin, end = reader.span(start, stop)
-        spans.append((begin, reader.times[stop] + reader.begin if stop < len(reader.times) else end))
-    return spans
-
-
 def _at_once(
-    reader: SweepReader,
-    trajectory: SplineTrajectory,
-    ranges: Sequence[tuple[int, int]],
-    errors: PointErrors | None,
-    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
+    reader: SweepReader, trajectory: SplineTrajectory, errors: PointErrors | None, imu: Imu = _NO_IMU
 ) -> Batch:
     """What all sweeps at once say about a trajectory, and the gyroscope, if there is one."""
     recording, options, memory = reader.recording, reader.options, reader.recording.memory()
-    vibration = gyro[0].vibration if gyro else NO_VIBRATION
     parts: list[list[np.ndarray]] = [[] for _ in (reader, *reader.others)]
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
     trajectory = trajectory._replace(pos=memory.hold(trajectory.pos), rot=memory.hold(trajectory.rot))
     expected = [(errors.common, 1.0), *(errors.others or [(errors.common, 1.0)] * len(reader.others))]
-    system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(ranges), memory)
-    segments = BatchPass(reader, trajectory, ranges, cast(Exchange, reader.kept).part(), errors, vibration)
-    deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-    for found, part in recording.map(segments.equations, ranges, "refine", processes=True):
+    system = SplineSystem(trajectory, options, errors.nuisance, reader.unknown(), memory)
+    segments = BatchPass(reader, trajectory, cast(Exchange, reader.kept).part(), errors, imu.vibration)
+    deque(recording.map(segments.put_map, reader.ranges, "map", processes=True), maxlen=0)
+    for found, part in recording.map(segments.equations, reader.ranges, "refine", processes=True):
         for own, (equations, nuisance, part_fits), (_, variance) in zip(parts, found, expected, strict=True):
             system.add(equations, 1 / variance)
             system.add_nuisance(Nuisance(*(each / variance for each in nuisance)), equations.first)
@@ -400,6 +370,5 @@ def _at_once(
     of_sweeps = np.concatenate(information)
     of_sweeps /= scale
     batch = Batch(segments, fits[0], memory.hold(of_sweeps), system, scale, others=others)
-    if gyro:
-        batch.add_rates(gyro[0].gyro, gyro[1])
+    batch.add_rates(imu.gyro)
     return batch

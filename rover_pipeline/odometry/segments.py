@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.shared import Exchange
-from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
-from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import sensor_info
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
-from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.point_terms import GATE
 from rover_pipeline.odometry.registration.register import register
@@ -105,24 +102,23 @@ def without_overlap(segments: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(zip([segments[0][0], *edges], [*edges, segments[-1][1]], strict=True))
 
 
-@dataclass
-class SweepReader:
+@dataclass(kw_only=True)
+class SweepReader(ScanReader):
     """Sweeps of a recording, as the odometry takes them."""
 
-    recording: Recording
     times: np.ndarray  #: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-    begin: float  #: column 0 of a sweep after its time stamp, seconds.
-    period: float  #: length of a sweep, seconds.
-    options: OdometryOptions
-    metadata: str  #: `lidar.json`.
-    own: tuple[OwnRegion, ...] = ()  #: where the rig itself is seen, which is left out.
-    density: int = 1  #: how many times as many points as the options ask for are registered.
+    begin: float = field(init=False)  #: column 0 of a sweep after its time stamp, seconds.
+    period: float = field(init=False)  #: length of a sweep, seconds.
     others: tuple[OtherLidar, ...] = ()  #: lidars beside this one, whose sweeps contribute to the batch.
+    ranges: Sequence[tuple[int, int]] = ()  #: first frames of the segments, and one after the last, without overlaps.
     #: numbers of segments that nothing connects with the one before: how their worlds lie to one another is not known,
     #: so that neither may be registered to the map of the other.
     apart: Collection[int] = ()
     #: where batch passes keep their maps and the sweeps that have been read, whose points are selected once.
     kept: Exchange | None = None
+
+    def __post_init__(self) -> None:
+        self.begin, self.period = self.lidar.span
 
     def sweeps(self, start: int, stop: int) -> Iterator[Sweep | None]:
         """The sweeps of `read`, in order."""
@@ -139,12 +135,11 @@ class SweepReader:
 
         A sweep that repeats the one before it to the last millimetre was not measured when it says: None as well.
         """
-        reader = self._scans
-        before = next(reader.scans(start - 1, start)) if start else None
-        for number, scan in enumerate(reader.scans(start, stop), start):
+        before = next(self.scans(start - 1, start)) if start else None
+        for number, scan in enumerate(self.scans(start, stop), start):
             repeated, before = before is not None and is_same(scan, before), scan
             usable = self.recording.valid[number] and not repeated
-            sweep = reader.sweep(scan, number, self.times[number]) if usable else None
+            sweep = self.sweep(scan, number, self.times[number]) if usable else None
             yield sweep if sweep and len(sweep.points) >= self.options.min_points else None
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
@@ -156,27 +151,25 @@ class SweepReader:
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def unknown(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    def unknown(self) -> list[tuple[float, float]]:
         """First and last instant, s, of the gaps before segments that nothing connects with the one before.
 
         Nothing is known about the motion in them. The guess that fills them must not move the sweeps beside them.
         """
         used = np.flatnonzero(self.recording.valid)
-        around = [(used[used < ranges[number][0]], ranges[number][0]) for number in sorted(self.apart)]
+        starts = [self.ranges[number][0] for number in sorted(self.apart)]
         return [
             (self.span(int(before[-1]), int(before[-1]) + 1)[1], self.span(first, first + 1)[0])
-            for before, first in around
-            if len(before)
+            for first in starts
+            if len(before := used[used < first])
         ]
 
-    def rates(
-        self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The lidar's angular velocities by the trajectories of frames; see `inertial.reference_rates`."""
-        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, ranges, strict=True)]
+    def rates(self, trajectories: Sequence[SplineTrajectory]) -> tuple[np.ndarray, np.ndarray]:
+        """The lidar's angular velocities by the trajectories of segments; see `inertial.reference_rates`."""
+        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, self.ranges, strict=True)]
         used = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.
-        return reference_rates(parts, used, used + (self.period or self._scans.lidar.period))
+        return reference_rates(parts, used, used + (self.period or self.lidar.period))
 
     @cached_property
     def spacing(self) -> float:
@@ -185,10 +178,6 @@ class SweepReader:
             return SPACING
         angles = np.sort(np.radians(sensor_info(self.metadata).beam_altitude_angles))
         return float(np.diff(angles).max(initial=0.0)) or SPACING
-
-    @cached_property
-    def _scans(self) -> ScanReader:
-        return ScanReader(self.recording, self.options, self.metadata, self.own, self.density)
 
 
 @dataclass
@@ -254,21 +243,15 @@ def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> 
     for segment in segments:
         if before is None:
             merged = segment.trajectory.copy()
-        elif segment.start >= before.stop:
-            seam, (rot, pos) = _across_gap(before, segment, ts, gyro)
+        else:
+            across, shared = segment.start >= before.stop, ts[segment.start : before.stop]
+            seam, (rot, pos) = _across_gap(before, segment, ts, gyro) if across else _at(shared, before, segment)
             seams.append(seam)
             world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
             later = segment.trajectory.transformed(world_rot, world_pos)
-            merged = _blended(bridged(merged, later.start), later, np.array([later.start]))
-        else:
-            shared = ts[segment.start : before.stop]
-            old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
-            (rot, pos), planes = _transform(before.surfels, segment.surfels, old, new)
-            angles = log(matmul(np.swapaxes(old.rot, 1, 2), rot, new.rot))
-            distances = matmul(new.pos, rot.T) + pos - old.pos
-            seams.append(Seam(segment.start, _rms(distances), float(np.degrees(_rms(angles))), planes))
-            world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
-            merged = _blended(merged, segment.trajectory.transformed(world_rot, world_pos), shared)
+            if across:
+                merged, shared = bridged(merged, later.start), np.array([later.start])
+            merged = _blended(merged, later, shared)
         before = segment
     return merged, seams
 
@@ -333,25 +316,23 @@ def bridged(before: SplineTrajectory, start: float) -> SplineTrajectory:
     return SplineTrajectory(before.start, before.step, pos, rot)
 
 
-def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[Poses, int]:
-    """The pose of a segment's world in the world of the segment before, and the number of planes in common.
-
-    Args:
-        before, after: the maps of the two segments.
-        old, new: states of the shared frames in the two worlds.
-    """
+def _at(shared: np.ndarray, before: Segment, after: Segment) -> tuple[Seam, Poses]:
+    """The seam at the instants of shared frames, s, and the pose of the world after it in the world before it."""
+    old, new = before.trajectory.at(shared), after.trajectory.at(shared)
     rot = nearest(matmul(old.rot, np.swapaxes(new.rot, 1, 2)).sum(axis=0))
     pos = (old.pos - matmul(new.pos, rot.T)).mean(axis=0)
-    centres = after.centres
-    if not len(centres):
-        return Poses(rot, pos), 0
-    # Rotations are about the middle of the shared frames, so that they do not move these frames.
-    middle = new.pos.mean(axis=0)
-    guess = Poses(rot, pos + matmul(rot, middle))
-    (rot, pos), _, statistics = align(
-        centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS
-    )
-    return Poses(rot, pos - matmul(rot, middle)), int(statistics.inliers)
+    centres, planes = after.surfels.centres, 0
+    if len(centres):
+        # Rotations are about the middle of the shared frames, so that they do not move these frames.
+        middle = new.pos.mean(axis=0)
+        guess = Poses(rot, pos + matmul(rot, middle))
+        (rot, pos), _, statistics = align(
+            centres - middle, before.surfels.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS
+        )
+        pos, planes = pos - matmul(rot, middle), int(statistics.inliers)
+    angles = log(matmul(np.swapaxes(old.rot, 1, 2), rot, new.rot))
+    distances = matmul(new.pos, rot.T) + pos - old.pos
+    return Seam(after.start, _rms(distances), float(np.degrees(_rms(angles))), planes), Poses(rot, pos)
 
 
 def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -> SplineTrajectory:

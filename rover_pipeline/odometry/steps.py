@@ -16,7 +16,6 @@ from rover_pipeline.kinematics.mount import find_mount, mount_entry
 from rover_pipeline.kinematics.rotation import remove_tilt
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.blocks import release
 from rover_pipeline.numerics.jumps import jumps, without_jumps
@@ -115,21 +114,21 @@ def odom(
     samples, mount = next(iter(imus.values()), (None, find_mount("imu", options.rig, config)))
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
-    lidar = lidar_reader(metadata, options.lidar.ts_reference)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata, declared or ())
+    segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
+    ranges = without_overlap(segments)
+    reader = SweepReader(recording, options, metadata, declared or (), times=times, ranges=ranges)
+    lidar = reader.lidar
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
 
     # Segments are registered in parallel, sweep after sweep, and then merged. The IMU is calibrated in between.
-    segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
-    ranges = without_overlap(segments)
     with recording.exchange() as store:
         registration = Registration(reader, segments, store)
         trajectories = registration.trajectories()
         imu, chosen, instead = Imu("not asked for" if not options.imu else "none recorded"), "", ""
         if options.imu and imus:
-            rates = reader.rates(trajectories, ranges)
+            rates = reader.rates(trajectories)
             found = {name: calibrated(each, rates, mount, options, name) for name, (each, mount) in imus.items()}
             chosen, instead = nearest_to_lidar(found)
             imu, (samples, mount) = found[chosen], imus[chosen]
@@ -139,7 +138,7 @@ def odom(
     apart = {number for number, seam in enumerate(seams, 1) if not seam.connected}
     reader = replace(reader, apart=apart)
     beside, left_out = other_lidars(recording, reader, config, origin)
-    refined = refine_in_batch(reader, trajectory, ranges, imu, beside)
+    refined = refine_in_batch(reader, trajectory, imu, beside)
     del trajectories, trajectory  # each is as long as the recording
     batch, sweeps, left_out = refined.batch, refined.sweeps, {**left_out, **refined.left_out}
     if refined.dropped:
@@ -154,12 +153,11 @@ def odom(
     release()
     cov = as_measured(cov, sweeps.motion, batch.fits, batch.noise, times)
     used = np.isfinite(quality.inliers)
-    summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
         "gyroscope": imu.used,
         **({"imu": imu.summary} if imu.summary else {}),
-        "seams": summaries,
+        "seams": [seam_summary(seam) for seam in seams],
         "noise": round(batch.noise, 3),
         "range_noise": round(min(batch.errors.noise, options.range_noise), 5),
         "depth": batch.errors.depth.round(2).tolist(),

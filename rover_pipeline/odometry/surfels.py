@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -265,18 +266,13 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n
 
 
+@dataclass
 class SurfelLevel:
-    """The voxels of one size.
+    """The voxels of one size."""
 
-    Attributes:
-        size: edge of the voxels, metres.
-        voxels: arrays with room for more voxels than there are.
-        count: number of voxels.
-    """
-
-    def __init__(self, size: float) -> None:
-        self.size, self.count = size, 0
-        self.voxels = _with_capacity(1 << 11)
+    size: float  #: edge of the voxels, metres.
+    voxels: VoxelArrays  #: with room for more voxels than there are.
+    count: int = 0  #: number of voxels.
 
     def insert(self, rays: np.ndarray, fit: bool = True) -> None:
         """Add points; see `SurfelMap.insert`."""
@@ -312,7 +308,7 @@ class SurfelMap:
     """
 
     def __init__(self, sizes: tuple[float, ...]) -> None:
-        self.levels = [SurfelLevel(size) for size in sizes]
+        self.levels = [SurfelLevel(size, _with_capacity(1 << 11)) for size in sizes]
 
     def insert(self, rays: np.ndarray, fit: bool = True) -> None:
         """Add points.
@@ -346,11 +342,12 @@ class SurfelMap:
     @staticmethod
     def of_planes(arrays: Sequence[np.ndarray]) -> SurfelMap:
         """The map of the `planes` of another one. It takes much less memory, but nothing can be added to it."""
-        thin = SurfelMap(tuple(map(float, arrays[::3])))
-        for level, keys, planes in zip(thin.levels, arrays[1::3], arrays[2::3], strict=True):
+        thin = SurfelMap(())
+        for size, keys, planes in zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True):
             slots = empty_table(1 << int(np.ceil(np.log2(2 * len(keys) + 2))), 2)
             fill_slots(slots, keys)
-            level.count, level.voxels = len(keys), VoxelArrays(slots, keys, np.zeros((0, SUMS)), planes)
+            voxels = VoxelArrays(slots, keys, np.zeros((0, SUMS)), planes)
+            thin.levels.append(SurfelLevel(float(size), voxels, len(keys)))
         return thin
 
     @property

@@ -20,7 +20,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry import steps
-from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level
+from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level, measured
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
@@ -224,7 +224,7 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
     def against(state: State, frames: np.ndarray) -> np.ndarray:
         part = State(*(each[frames] for each in state))
         trajectory = Trajectory(ts[frames], part, np.ones(len(frames)), max_gap=MAX_BRIDGED)
-        return contradicted(trajectory, samples, acc, np.eye(3), level)
+        return contradicted(trajectory.ts, measured(trajectory, samples, acc, np.eye(3)), level)
 
     every = np.arange(80)
     assert not against(true, every).any()
@@ -252,10 +252,11 @@ def test_a_wrong_scale_of_an_accelerometer_contradicts_no_drive_and_one_of_half_
     acc = scale * (drive(samples).acc + np.array([0.0, 0.0, GRAVITY])) + noise
     bias = np.array([0.0, 0.0, (scale - 1) * GRAVITY])
     level = Level(np.array([0.0, 0.0, 1.0]), 0.01, bias, np.full(3, 0.05), np.zeros(3), downward=False)
-    right, half = (
-        contradicted(Trajectory(ts, state, np.ones(80), max_gap=MAX_BRIDGED), samples, acc, np.eye(3), level)
+    trajectories = (
+        Trajectory(ts, state, np.ones(80), max_gap=MAX_BRIDGED)
         for state in (drive(ts), drive(ts)._replace(pos=drive(ts).pos / 2))
     )
+    right, half = (contradicted(ts, measured(each, samples, acc, np.eye(3)), level) for each in trajectories)
     assert not right.any() and half[55:].mean() > 0.9
 
 
@@ -269,7 +270,7 @@ def test_a_trajectory_that_stands_is_contradicted_by_an_accelerometer_that_walks
         )
         turned = exp(np.array([[0.1, 0.05, 1.5]]))[0]
         trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED)
-        return felt_at_rest(trajectory, samples + late, acc @ turned, np.eye(3))
+        return felt_at_rest(trajectory, measured(trajectory, samples + late, acc @ turned, np.eye(3)))
 
     def sways(times: np.ndarray, metres: float) -> State:
         # Once a second, as a hand does.
@@ -303,9 +304,8 @@ def test_an_accelerometer_that_feels_nothing_contradicts_buses_that_set_off_in_m
             pos=path.value[:, None] * along, rot=np.tile(np.eye(3), (len(ts), 1, 1)), vel=path.rate[:, None] * along,
             acc=path.rate2[:, None] * along, avel=none + turning,
         )  # fmt: skip
-        return contradicted(
-            Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED), samples, acc, np.eye(3), level
-        )
+        trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED)
+        return contradicted(ts, measured(trajectory, samples, acc, np.eye(3)), level)
 
     # It moves at a constant speed after they have set off, and stands before: one of both is wrong.
     assert against(rest)[1:-1].all() and against(rest, turning=0.1)[1:-1].all()

@@ -75,9 +75,9 @@ def test_a_part_that_nothing_connects_moves_no_sweep_on_the_other_side_of_the_ga
 
 
 def test_a_segment_is_registered_to_the_maps_of_neighbours_in_the_same_world_only() -> None:
-    reader: Any = SimpleNamespace(apart={2})  # nothing connects the third segment with the second one
-    trajectory, ranges = SplineTrajectory.at_rest(0.0, 2.0, 0.05), [(0, 5), (5, 10), (10, 15), (15, 20)]
-    whole = BatchPass(reader, trajectory, ranges, None, NO_ERRORS, NO_VIBRATION)  # type: ignore[arg-type]
+    ranges = [(0, 5), (5, 10), (10, 15), (15, 20)]
+    reader: Any = SimpleNamespace(ranges=ranges, apart={2})  # nothing connects the third segment with the second one
+    whole = BatchPass(reader, SplineTrajectory.at_rest(0.0, 2.0, 0.05), None, NO_ERRORS, NO_VIBRATION)  # type: ignore[arg-type]
     assert [[*whole.in_one_world(segment)] for segment in range(4)] == [[0, 1], [0, 1], [2, 3], [2, 3]]
 
 
@@ -86,6 +86,6 @@ def test_beams_are_as_far_apart_as_the_sidecar_says_at_most_and_as_those_of_coar
     points: Any = SimpleNamespace(arguments=("xyz",))
     beams = lidar.BEAMS["OS-1-64"]
     sidecar = lidar.metadata(beams, 512, 10)
-    reader = SweepReader(images, np.zeros(2), 0.0, 0.1, OdometryOptions(), json.dumps(sidecar))
+    reader = SweepReader(images, OdometryOptions(), json.dumps(sidecar), times=np.zeros(2))
     assert abs(reader.spacing - np.radians(np.ptp(beams.altitude)) / 63) < 1e-4
     assert replace(reader, recording=points).spacing == SPACING

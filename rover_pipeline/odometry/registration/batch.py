@@ -271,8 +271,9 @@ class SplineSystem:
         return SplineEquations(start, prior.blocks[chosen], prior.right[chosen])
 
 
-def solve(trajectory: SplineTrajectory, equations: SplineEquations, options: OdometrySection) -> SplineTrajectory:
-    """The trajectory after one step of Gauss-Newton on the equations of all its control points."""
+def one_pass(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SplineTrajectory:
+    """The trajectory of sweeps after a batch pass: a step of Gauss-Newton on the equations of all control points."""
+    equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
     system = SplineSystem(trajectory, options)
     system.add(equations)
     return system.solve()[0]

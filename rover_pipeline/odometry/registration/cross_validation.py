@@ -76,14 +76,10 @@ def joined(parts: Sequence[np.ndarray]) -> Sequence[SweepFit]:
 
 @dataclass
 class TwoMaps:
-    """The maps of alternate blocks of sweeps.
-
-    Args:
-        count: number of sweeps of the recording. A single one has no others, and is compared with its own map.
-    """
+    """The maps of alternate blocks of sweeps."""
 
     options: OdometrySection
-    count: int
+    count: int  #: of the sweeps of the recording. A single one has no others, and is compared with its own map.
 
     def __post_init__(self) -> None:
         self.block = max(1, min(BLOCK, self.count // 4))

@@ -15,7 +15,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
+from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, one_pass
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
 from rover_pipeline.odometry.registration.cross_validation import (
     BLOCKS,
@@ -141,8 +141,7 @@ def _register_sweeps(
 def _refined(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SplineTrajectory:
     """The trajectory after some batch passes, so that it can be compared with others."""
     for _ in range(_COMPARED_AFTER):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
-        trajectory = solve(trajectory, equations, options)
+        trajectory = one_pass(sweeps, trajectory, options)
     return trajectory
 
 
@@ -165,8 +164,7 @@ def _register_to_map(
         # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
         known = [] if all(fits) else first[: len(first) // 2]
         for _ in range(_MAX_BATCH_PASSES if known else 2):
-            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options)
-            before, trajectory = trajectory, solve(trajectory, equations, options)
+            before, trajectory = trajectory, one_pass(first, trajectory, options)
             if known and has_settled(options, before, trajectory, ends, MAX_REMAINING):
                 break
     middle = len(first) // 2
