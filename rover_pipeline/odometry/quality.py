@@ -143,7 +143,7 @@ class Quality(NamedTuple):
         stretch = widened(alone, ts)
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
         unseen = stretch & np.isin(number, number[alone & (self.structure * squared < limit)])
-        # Where planes that nobody makes up confirm the motion, whoever seemed to be people just before or after are none.
+        # Where other planes confirm the motion, whatever people seemed to make up just before or after is no people.
         return np.asarray(unseen | _too_long(alone & (self.without_people * squared < limit), ts))
 
     def shown_by_one_side(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
