@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.registration.cross_validation import evaluate, smallest_eigenvalue
 from rover_pipeline.odometry.registration.point_terms import SCALE, THICK, PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import pose_equations
-from rover_pipeline.odometry.registration.sweep_information import information_of
+from rover_pipeline.odometry.registration.sweep_information import SweepInformation, information_of
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -207,6 +209,17 @@ def test_ripples_that_beams_draw_which_point_elsewhere_are_no_structure_of_a_cor
     assert found.large[0, 0, 0] > 100 * enough if closed else found.large[0, 0, 0] < enough
 
 
+def seen_in_passing(scene: Callable[[], np.ndarray], speed: float) -> SweepInformation:
+    """What a sweep says on a map of ten others, all of which see the scene from one place, if it moves along x."""
+    surfels = SurfelMap((0.25, 0.5, 1.0))
+    for _ in range(10):
+        surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
+    sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
+    trajectory.pos[:, 0] = speed * (trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1))
+    return information_of(sweep, trajectory, surfels, OdometryOptions())
+
+
 @pytest.mark.parametrize(
     ("tallest", "around", "shown"), [(9.0, 10.0, True), (1.9, 10.0, False), (4.0, 2.0, False), (9.0, 0.0, False)],
     ids=["trees", "people", "lorry", "bare"],
@@ -215,7 +228,7 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
     tallest: float, around: float, shown: bool
 ) -> None:
     """In a wide bare corridor: trunks all around; as many people; what is as tall as a lorry, in one place; nothing."""
-    rng, surfels = np.random.default_rng(11), SurfelMap((0.25, 0.5, 1.0))
+    rng = np.random.default_rng(11)
     feet = rng.uniform(-around, around, (40, 2)) + np.array([0.0 if around != 2 else 5.0, 0.0])
     count = 6000 if around else 0
 
@@ -228,12 +241,7 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
         points = np.concatenate([ground, walls, trunks])
         return (points + 0.5 * NOISE * rng.standard_normal(points.shape)).astype("f4")
 
-    for _ in range(10):
-        surfels.insert(transform_rays(points := scene(), np.zeros(len(points), "i4"), ORIGIN, TURN))
-    sweep = Sweep(points := scene(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
-    trajectory.pos[:, 0] = trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1)
-    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    found = seen_in_passing(scene, 1.0)
     assert smallest_eigenvalue(found.large[0]) < OdometryOptions().max_error ** -2
     vehicle, side = found.landmarks
     assert vehicle > 2 * AGREE and side > 2 * AGREE if shown else vehicle < AGREE / 2
@@ -242,7 +250,7 @@ def test_trees_show_where_a_rig_is_and_people_and_a_single_lorry_may_move_themse
 @pytest.mark.parametrize(("tallest", "speed", "shown"), [(1.75, 1.3, False), (1.75, 8.0, False), (6.0, 1.3, True)])
 def test_a_crowd_is_no_wall(tallest: float, speed: float, shown: bool) -> None:
     """In a bare corridor walk couples, each of which makes a thick plane. Trunks that make such planes do not walk."""
-    rng, surfels = np.random.default_rng(12), SurfelMap((0.25, 0.5, 1.0, 2.0))
+    rng = np.random.default_rng(12)
     couples = np.stack([np.arange(-9, 10, 1.5), rng.uniform(-2, 2, 13)], -1)
     couples = couples[np.linalg.norm(couples, axis=1) > 1]
     apart = np.array([0.08, 0.25])
@@ -257,14 +265,10 @@ def test_a_crowd_is_no_wall(tallest: float, speed: float, shown: bool) -> None:
         points = np.concatenate([people, walls, np.stack([along[1], across, np.full(9000, -1.27)], -1)])
         return (points + 0.2 * NOISE * rng.standard_normal(points.shape)).astype("f4")
 
-    for _ in range(10):
-        surfels.insert(transform_rays(points := corridor(), np.zeros(len(points), "i4"), ORIGIN, TURN))
-    sweep = Sweep(points := corridor(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
-    trajectory.pos[:, 0] = speed * (trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1))
-    found = information_of(sweep, trajectory, surfels, OdometryOptions())
-    along = information_along(np.array([[1.0, 0.0, 0.0]]), found.large[2:])[0]
-    assert along > OdometryOptions().max_error ** -2 if shown else along < 1.0
+    found = seen_in_passing(corridor, speed)
+    seeming, along = information_along(np.tile([1.0, 0.0, 0.0], (2, 1)), found.large[[0, 2]])
+    enough = OdometryOptions().max_error ** -2
+    assert seeming > enough and (along > enough if shown else along < 1.0)
 
 
 @pytest.mark.parametrize("turn", [0.0, 1.0])
@@ -300,7 +304,7 @@ def test_posts_lower_than_people_confirm_a_motion_that_people_cannot_keep_pace_w
     posts: int, speed: float, shown: bool
 ) -> None:
     """Carriages to the left, whose ends are seen, a bare field to the right, on which posts stand or none."""
-    rng, surfels = np.random.default_rng(10), SurfelMap((0.25, 0.5, 1.0))
+    rng = np.random.default_rng(10)
     feet = np.stack([rng.uniform(-8, 8, posts), rng.uniform(-7, -1, posts)], -1)
 
     def field() -> np.ndarray:
@@ -315,12 +319,7 @@ def test_posts_lower_than_people_confirm_a_motion_that_people_cannot_keep_pace_w
         )
         return (points + 0.5 * NOISE * rng.standard_normal(points.shape)).astype("f4")
 
-    for _ in range(10):
-        surfels.insert(transform_rays(points := field(), np.zeros(len(points), "i4"), ORIGIN, TURN))
-    sweep = Sweep(points := field(), np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    trajectory = SplineTrajectory.at_rest(-1.0, 1.0, 0.1)
-    trajectory.pos[:, 0] = speed * (trajectory.start + 0.1 * (np.arange(len(trajectory.pos)) - 1))
-    found = information_of(sweep, trajectory, surfels, OdometryOptions())
+    found = seen_in_passing(field, speed)
     ahead = np.array([[1.0, 0.0, 0.0]])
     assert information_along(ahead, found.large[1:2])[0] < 1e-3
     assert found.landmarks[1] > 2 * AGREE if shown else found.landmarks[1] < AGREE / 2
