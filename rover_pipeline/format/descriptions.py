@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rover_pipeline.format.meta import ChannelSpec
 
+#: File of a product that states the values of the bins along its axes.
+AXES = "axes.json"
 #: Formats whose samples are JPEG pictures.
 PICTURES = ("mjpg", "jpg")
 #: Axes and units of the sensors that the collector records, whose descriptions do not state them.

@@ -13,6 +13,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError, RoverError, counted, did_you_mean, short
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
+from rover_pipeline.format.descriptions import AXES
 from rover_pipeline.format.meta import ChannelSpec, raw, read_meta, write_meta
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
@@ -174,9 +175,6 @@ class SensorWriter(Closing):
             raise FormatError(f"{self.path}: channels were written with unequal lengths: {counts}")
         write_meta(self.path, self.specs)
         sync_file(self.path)
-
-
-AXES = "axes.json"
 
 
 class Axis(NamedTuple):

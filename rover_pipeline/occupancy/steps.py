@@ -12,7 +12,7 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.format.sensor import AXES
+from rover_pipeline.format.descriptions import AXES
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_of_entry, mount_warnings
 from rover_pipeline.kinematics.rotation import remove_tilt

@@ -16,7 +16,7 @@ import numpy as np
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.format.sensor import AXES
+from rover_pipeline.format.descriptions import AXES
 from rover_pipeline.radar.angles import centred_sines
 from rover_pipeline.radar.axes import bins_of_chirps, is_real, resolutions
 from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board

@@ -21,8 +21,9 @@ from rover_pipeline.draw.theme import APPROACHING, RECEDING
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.picture import draw, save_picture
+from rover_pipeline.format.descriptions import AXES
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.sensor import AXES, TS, TS_SPEC, Sensor, SensorWriter
+from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import SMALL_FILES, environment, small_trace, spec_of, times, write_odometry

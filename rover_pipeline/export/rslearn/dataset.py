@@ -24,8 +24,9 @@ from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.recording import Recording
 from rover_pipeline.export.rslearn import windows
 from rover_pipeline.export.sweeps import RawSweeps
-from rover_pipeline.format.sensor import AXES, read_axes
+from rover_pipeline.format.descriptions import AXES
 from rover_pipeline.format.sensor import Sensor as Folder
+from rover_pipeline.format.sensor import read_axes
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lookup import optional
