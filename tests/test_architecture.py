@@ -135,6 +135,7 @@ WITHOUT_BLAS = {
     "scipy.interpolate": {"BSpline", "CubicHermiteSpline", "CubicSpline"},
     "scipy.ndimage": {"rank_filter"},
     "scipy.optimize": {"linear_sum_assignment", "linprog"},
+    "scipy.signal": {"find_peaks"},
     "scipy.sparse": {"csr_array", "vstack"},
     "scipy.spatial": {"cKDTree"},
     "scipy.spatial.distance": {"cdist"},

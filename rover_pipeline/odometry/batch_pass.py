@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rover_pipeline.engine.shared import Exchange
+from rover_pipeline.lookup import load
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.other_lidars import OtherLidar
 from rover_pipeline.odometry.registration.batch import normal_equations
@@ -20,6 +21,8 @@ from rover_pipeline.odometry.registration.cross_validation import (
     world_rays,
 )
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
+from rover_pipeline.odometry.registration.register import FIRST_SWEEPS
+from rover_pipeline.odometry.registration.speeds import open_direction
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.registration.sweep_information import NO_INFORMATION, SweepInformation, information_of
 from rover_pipeline.odometry.segments import SweepReader
@@ -84,6 +87,7 @@ class BatchPass:
         reader, maps = self.reader, self._maps(start, stop)
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
         sweeps, recent = [], SurfelMap(reader.options.voxels)
+        first: list[tuple[Sweep, SurfelMap]] = []
         for number, sweep in self._sweeps(start, stop):
             # The first half of ten sweeps is compared with the first half of the ten before.
             among = (number - start) % (2 * BLOCK)
@@ -97,10 +101,19 @@ class BatchPass:
             if earlier:
                 recent.insert(world_rays(sweep, trajectory))
             others = maps.others(number)
+            first = first if len(first) == FIRST_SWEEPS else [*first, (sweep, others)]
             sweeps.append(
                 information_of(sweep, trajectory, others, reader.options, self.errors, reader.spacing, earlier)
             )
-        return SweepInformation.stacked(sweeps)
+        found = SweepInformation.stacked(sweeps)
+        # A segment is registered from its first sweeps on, with the speed that these seem to have.
+        direction = open_direction(found.information[:, 0].sum(axis=0))
+        if direction is None or len(first) < 2:
+            return found
+        # Its library takes half a second to be imported, and most places do not need it.
+        ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
+        weights = self.errors.weights(reader.options, np.zeros(0))
+        return found._replace(ambiguity=found.ambiguity + ambiguity(first, trajectory, direction, weights))
 
     def _maps(self, start: int, stop: int) -> TwoMaps:
         """The two maps of a segment and its neighbours."""

@@ -61,6 +61,7 @@ class Quality(NamedTuple):
     #: f8 (frame,), see `SweepInformation.stacked`, relative to the same variance as `misfit`.
     slip: np.ndarray = np.zeros(1)
     elsewhere: np.ndarray = np.zeros(1)  #: f8 (frame,), see `SweepInformation.elsewhere`.
+    ambiguity: np.ndarray = np.zeros(1)  #: f8 (frame,), see `SweepInformation.ambiguity`.
 
     @classmethod
     def of(cls, batch: Batch, sweeps: SweepInformation, cov: np.ndarray, state: State, ts: np.ndarray) -> Quality:
@@ -89,7 +90,7 @@ class Quality(NamedTuple):
         both_sides = information_along(_way(state, ts), passed)
         noise = np.array([fit.noise for fit in fits])
         of_fitting = _noise_of_fitting(noise, ts)
-        misfit, slip = noise / of_fitting, sweeps.slip / of_fitting
+        misfit, slip = noise / of_fitting, sweeps.slip[:, 1] / of_fitting
         # A sweep that is misplaced is not shown by those around it.
         landmarks = sweeps.landmarks.T
         return cls(
@@ -105,6 +106,7 @@ class Quality(NamedTuple):
             landmarks,
             slip,
             sweeps.elsewhere,
+            sweeps.ambiguity,
         )
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
@@ -122,6 +124,7 @@ class Quality(NamedTuple):
             Refusal("two_worlds", self.slip > _MISFIT_LIMIT, parts=True),
             # A sweep whose pose is wrong fits there no better than elsewhere, because its matches are random.
             Refusal("random_matches", self.elsewhere >= 1, parts=True),
+            Refusal("aliased", self.ambiguity >= 1, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.shown_by_small_bodies(options, state, ts), parts=True),
             Refusal("one_side", self.shown_by_one_side(options, state, ts), parts=True),
@@ -308,30 +311,38 @@ def _mean_information(matrices: np.ndarray, inliers: np.ndarray, rot: np.ndarray
 
 
 def without_tilt(
-    cov: np.ndarray, information: np.ndarray, fits: Sequence[SweepFit], rot: np.ndarray, ts: np.ndarray
+    cov: np.ndarray, sweeps: SweepInformation, fits: Sequence[SweepFit], rot: np.ndarray, ts: np.ndarray
 ) -> np.ndarray:
     """Covariances of poses without the information that wrong directions of planes seem to give, f8 (frame, 6, 6).
 
     The direction of a plane has an error. Over a field it makes thousands of planes that lean a little to all sides,
     and these seem to hold a rig that nothing holds. On roads such planes give a tenth of the information along the way.
-    Where a share of the information is not there, the variance is larger by it; see `PointWeights.beam`.
+    Where a share of the information is not there, the variance is larger by it. What is there is measured: a sweep that
+    is moved still finds planes that lean, and leaves those that show its place; see `PrincipalAxes`. That holds for a
+    trajectory that is right. Where planes of half a second fit sweeps of the next second worse than the noise of ranges
+    explains, either beams are off, or the trajectory is wrong. There it is computed from beams that are off, which is
+    several times too much.
 
     Args:
-        cov: f8 (frame, 6, 6), in the lidar frame; information: f8 (frame, 2, 6, 6), of `SweepInformation`.
+        cov: f8 (frame, 6, 6), in the lidar frame; sweeps: of the frames.
         fits: of the frames.
         rot: f8 (frame, 3, 3), of the lidar in the world; ts: f8 (frame,), seconds.
     """
     inliers = np.array([fit.inliers for fit in fits])
-    seeming, known = (_mean_information(each, inliers, rot, ts) for each in information.swapaxes(0, 1))
+    slip = sweeps.slip[:, 0] / _noise_of_fitting(np.array([fit.noise for fit in fits]), ts)
+    agree = (slip > 0) & (slip <= _MISFIT_LIMIT)
+    seems, measured, if_beams_are_off = sweeps.information.swapaxes(0, 1)
+    left = np.where(agree[:, None, None], measured, if_beams_are_off)
+    seeming, known = (_mean_information(each, inliers, rot, ts) for each in (seems, left))
     into_world = np.zeros((len(ts), 6, 6))
     into_world[:, :3, :3] = into_world[:, 3:, 3:] = rot
     # In directions that are independent, in which the seeming information is 1. A deviation of 1 m and 1 rad, which is
     # far more than a valid pose has, makes matrices of sweeps without points regular.
     root = cholesky(seeming + np.eye(6))
     inverse = inv(root)
-    left, vectors = eigh(matmul(inverse, known + np.eye(6), np.swapaxes(inverse, 1, 2)))
+    share, vectors = eigh(matmul(inverse, known + np.eye(6), np.swapaxes(inverse, 1, 2)))
     # A share that is smaller than the precision of the channel `cov`, or negative, is none.
-    wider = vectors * np.maximum(left, np.finfo("f4").eps)[:, None] ** -0.5
+    wider = vectors * np.maximum(share, np.finfo("f4").eps)[:, None] ** -0.5
     moved = matmul(np.swapaxes(inverse, 1, 2), wider, np.swapaxes(vectors, 1, 2), np.swapaxes(root, 1, 2))
     moved = matmul(np.swapaxes(into_world, 1, 2), moved, into_world)
     return np.asarray(matmul(moved, cov, np.swapaxes(moved, 1, 2)))

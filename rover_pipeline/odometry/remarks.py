@@ -18,6 +18,8 @@ _DOUBTS = {
     "companions": "floors and walls leave a direction open at {}, and only small bodies show the motion along "
     "it, which may move themselves; declare in `rig.own` what belongs to the rig",
     "random_matches": "{} would fit as well elsewhere, as lost sweeps do, after a fast turn for example",
+    "aliased": "{} would agree at another speed, too: what stands along the way is equal and as far apart as the rig "
+    "drives in a sweep; a radar would show the speed",
     "two_worlds": "surfaces move against each other at {}, as a deck and the quay that it passes do; the "
     "trajectory may be a mixture of both motions; declare in `rig.own` what belongs to the rig",
     "one_side": "all that shows the motion is on one side of it at {}, which may be a train that passes a rig "

@@ -147,7 +147,7 @@ def odom(
     # What each of these frees is returned to the system, so that the next one does not add to it.
     cov = batch.covariances(times)
     release()
-    cov = without_tilt(cov, sweeps.information, batch.fits, state.rot, times)
+    cov = without_tilt(cov, sweeps, batch.fits, state.rot, times)
     release()
     quality = Quality.of(batch, sweeps, cov, state, times)
     release()

@@ -1,12 +1,20 @@
-"""Along an aisle, whose racks hardly face it, the speed is found by which a few sweeps fill the fewest cells."""
+"""The speed at which sweeps fill the fewest cells: along an aisle, whose racks hardly face it, and where equal
+pilasters let a rig that drives seem to stand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.first_guess import with_other_speeds
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.quality import Quality
+from rover_pipeline.odometry.registration.aliasing import ambiguity
+from rover_pipeline.odometry.registration.batch import on_others
+from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
+from rover_pipeline.odometry.registration.speeds import open_direction, with_other_speeds
+from rover_pipeline.odometry.remarks import doubt_warnings
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 ALONG = np.array([1.0, 0.0, 0.0])
@@ -50,3 +58,73 @@ def test_motion_in_other_directions_is_that_of_the_guess() -> None:
     guess.pos[:, 1] += np.linspace(0, 0.5, len(guess.pos))
     for each in with_other_speeds(drive(rng, 1.2), guess, ALONG):
         assert np.abs(each.pos[:, 1:] - guess.pos[:, 1:]).max() < 1e-12
+
+
+def tunnel(rng: np.random.Generator, speed: float, unequal: float = 0.0, lorry: float | None = None) -> list[Sweep]:
+    """Sweeps of a lidar that turns ten times a second in a tunnel 6 m wide, with pilasters about every 2 m.
+
+    Args:
+        unequal: by how much pilasters are elsewhere, m.
+        lorry: speed of the front of a lorry that fills a sector ahead, m/s; None = there is none.
+    """
+    sweeps, up = [], np.tan(np.radians(np.linspace(-15, 15, 16)))
+    pilasters = np.arange(-100, 100)
+    flanks = 2.0 * pilasters + unequal * np.sin(9 * pilasters)  # the first one of each, which is 0.3 m wide
+    for number in range(20):
+        times = 0.1 * (number + np.linspace(0, 1, 360, endpoint=False))
+        azimuth = np.linspace(-np.pi, np.pi, 360, endpoint=False) + 1e-3
+        x, y = np.cos(azimuth), np.abs(np.sin(azimuth))
+        here, reach = speed * times, np.minimum(2.6 / y, 60)
+        # The ray is at the inner side of the pilasters, and meets the next flank unless it reaches the wall before.
+        ahead = here + reach * x
+        last = np.searchsorted(flanks, ahead) - 1
+        inside = ahead - flanks[last] < 0.3
+        flank = np.where(x > 0, flanks[last + 1] - ahead, ahead - flanks[last] - 0.3) / np.abs(x)
+        distance = np.where(inside, reach, np.minimum(reach + flank, 3 / y))
+        if lorry is not None:
+            front = (25 + (lorry - speed) * times) / x
+            distance = np.where((x > 0.98) & (front < distance), front, distance)
+        points = np.stack([x, np.sin(azimuth), 0 * x], 1)[:, None] + np.outer(up, [0, 0, 1.0])
+        points = points * (distance[:, None] + 0.01 * rng.standard_normal((360, 16)))[..., None]
+        column = np.repeat(np.arange(360, dtype="i4"), 16)
+        near = distance[column] < 40
+        sweeps.append(Sweep(points.reshape(-1, 3)[near].astype("f4"), column[near], times, float(times[-1])))
+    return sweeps
+
+
+def ambiguity_at_rest(sweeps: list[Sweep]) -> float:
+    """That of sweeps which seem to be from one place."""
+    trajectory, options = SplineTrajectory.at_rest(0.0, 2.1, 0.1), OdometryOptions()
+    weights = NO_ERRORS.weights(options, np.zeros(0))
+    return ambiguity([*on_others(sweeps, trajectory, options)], trajectory, ALONG, weights)
+
+
+@pytest.mark.parametrize("speed", [20.0, -20.0])
+def test_a_rig_that_passes_a_pilaster_a_sweep_may_stand_or_drive(speed: float) -> None:
+    assert ambiguity_at_rest(tunnel(np.random.default_rng(0), speed)) > 2
+
+
+def test_a_rig_that_stands_where_it_may_as_well_pass_a_pilaster_a_sweep_is_not_known_to_stand() -> None:
+    assert ambiguity_at_rest(tunnel(np.random.default_rng(0), 0.0)) > 1
+
+
+@pytest.mark.parametrize("lorry", [None, 7.3])
+def test_a_rig_that_stands_among_unequal_pilasters_stands_also_if_a_lorry_drives(lorry: float | None) -> None:
+    assert ambiguity_at_rest(tunnel(np.random.default_rng(1), 0.0, 0.6, lorry)) < 0.7
+
+
+def test_only_a_direction_that_hardly_any_surface_faces_is_open() -> None:
+    information = np.diag([2.0, 50.0, 48.0, 1.0, 1.0, 1.0])
+    assert np.abs(open_direction(information)).tolist() == [1, 0, 0]  # type: ignore[arg-type]
+    assert open_direction(information + np.diag([4.0, 0, 0, 0, 0, 0])) is None
+
+
+def test_sweeps_that_agree_at_another_speed_are_refused_and_the_user_reads_why() -> None:
+    ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
+    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, 1e6 * ones, 1e6 * ones, ones,
+                      ambiguity=np.where(np.arange(60) < 20, 1.0, 0.9))  # fmt: skip
+    state = State(pos=ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
+                  avel=nothing + 0.1)  # fmt: skip
+    (refusal,) = [each for each in quality.refused(OdometryOptions(), state, ts) if each.frames.any()]
+    assert (refusal.rule, refusal.parts, int(refusal.frames.sum())) == ("aliased", True, 20)
+    assert "20 sweeps would agree at another speed" in doubt_warnings({"aliased": refusal.frames})[0]

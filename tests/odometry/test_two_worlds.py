@@ -141,6 +141,6 @@ def test_ten_sweeps_slip_as_much_as_they_do_against_the_ten_before_or_after() ->
     # Of each ten sweeps the first five are compared with the ten before: the first ten and lost sweeps are not.
     slips = np.full(40, np.nan)
     slips[10:15], slips[20:25], slips[30:33] = 0.9, [3.0, 2.0, np.nan, 2.0, 1.0], 0.8
-    stacked = SweepInformation.stacked([SweepInformation(slip=np.array(slip)) for slip in slips])
-    np.testing.assert_allclose(stacked.slip, np.repeat([0.9, 2.0, 2.0, 0.8], 10))
+    stacked = SweepInformation.stacked([SweepInformation(slip=np.array([slip, slip / 2])) for slip in slips])
+    np.testing.assert_allclose(stacked.slip, np.repeat([0.9, 2.0, 2.0, 0.8], 10)[:, None] / [1, 2])
     assert not SweepInformation.stacked([NO_INFORMATION] * 3).slip.any()

@@ -25,13 +25,14 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
-from rover_pipeline.odometry.registration.first_guess import SmallGicp, with_other_speeds
+from rover_pipeline.odometry.registration.first_guess import SmallGicp
+from rover_pipeline.odometry.registration.speeds import open_direction, with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import register_sweep, widest_gate
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Number of sweeps that a segment's map begins with. Tuned: by hand.
-_FIRST_SWEEPS = 20
+FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
 #: Tuned: by hand.
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
@@ -43,9 +44,6 @@ _COMPARED_AFTER = 5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes. Tuned: by hand.
 _MAX_BATCH_PASSES, _SETTLED_METRES = 30, 0.002
-#: Share of the information about a position below which hardly any surface faces a direction. It is a third where
-#: surfaces face all directions alike. Tuned: by hand.
-_FACING = 0.05
 
 
 def register(
@@ -126,9 +124,8 @@ def _register_sweeps(
         ((each, cross_validate(some, each[0], options)) for each in refined), key=lambda pair: mean_cost(pair[1])
     )
     _, information, _ = normal_equations(on_others(some, forth, options), forth, options)
-    values, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
-    if values[0] < _FACING * values.sum():
-        for other in with_other_speeds(sweeps, guess, directions[:, 0]):
+    if (direction := open_direction(np.sum(information, axis=0))) is not None:
+        for other in with_other_speeds(sweeps, guess, direction):
             trajectory, used = _register_to_map(sweeps, other, options)
             trajectory = _refined(sweeps, trajectory, options)
             fits_of_other = cross_validate(some, trajectory, options)
@@ -157,7 +154,7 @@ def _register_to_map(
     Args:
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
-    first = sweeps[:_FIRST_SWEEPS]
+    first = sweeps[:FIRST_SWEEPS]
     ends, trajectory = np.array([sweep.end for sweep in first]), guess.copy()
     for _ in range(2):
         trajectory, fits = _register_in_order(first, trajectory, options)

@@ -54,9 +54,10 @@ class SweepInformation(NamedTuple):
 
     #: f8 (PARTS, 6), moves of short parts of the sweep, in the lidar frame, m and rad; see `_unmodelled_motion`.
     motion: np.ndarray = np.zeros((PARTS, 6))
-    #: f8 (2, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give;
-    #: of a displacement in the world (1/m2) and of a rotation in the lidar frame (1/rad2).
-    information: np.ndarray = np.zeros((2, 6, 6))
+    #: f8 (3, 6, 6), what its points seem to give, and what is left without that which wrong directions of planes give:
+    #: as a displacement of the sweep shows it, and if beams are off by `_BEAM`; of a displacement in the world (1/m2)
+    #: and of a rotation in the lidar frame (1/rad2).
+    information: np.ndarray = np.zeros((3, 6, 6))
     #: f8 (3, 6, 6), the same, of large planes alone, without those that a single small body may be, without those on
     #: one side of the motion, which may be a train, and without those that people or cars may be; see
     #: `_if_bodies_move`.
@@ -64,24 +65,27 @@ class SweepInformation(NamedTuple):
     #: f8 (2,), how significantly what is higher than people shows where the rig is, without any single vehicle, and
     #: without one side of the motion: chi-square values with one degree of freedom; see `_landmarks`.
     landmarks: np.ndarray = np.zeros(2)
-    #: f8 (), mean square distance of its points from planes that earlier sweeps have drawn, relative to the variance
-    #: that is expected; NaN where it is not compared.
-    slip: np.ndarray = np.full((), np.nan)
+    #: f8 (2,), mean square distance of its points from planes that earlier sweeps have drawn, relative to the variance
+    #: that is expected: from the noise of ranges, and if beams are off by `_BEAM`; NaN where it is not compared.
+    slip: np.ndarray = np.full(2, np.nan)
     #: f8 (), what it would seem to know of its place a metre away, relative to what it knows; see `_elsewhere`.
     elsewhere: np.ndarray = np.zeros(())
+    #: f8 (), how clearly the sweeps of its segment agree at another speed, too; see `aliasing.ambiguity`.
+    ambiguity: np.ndarray = np.zeros(())
 
     @classmethod
     def stacked(cls, sweeps: Sequence[SweepInformation]) -> SweepInformation:
         """The information of several sweeps in one: each array has the sweeps as its first axis.
 
-        Ten sweeps have the mean of their `slip`, or that of the next ten, which are compared with them: the larger one.
+        Ten sweeps have the mean of their `slip`, or that of the next ten, which are compared with them: the larger one;
+        0 where nothing is compared.
         """
         stacked = cls(*map(np.array, zip(*sweeps, strict=True)))
         tens = [stacked.slip[ten : ten + 2 * BLOCK] for ten in range(0, len(sweeps), 2 * BLOCK)]
-        known = (slip[np.isfinite(slip)] for slip in tens)
-        means = [float(slip.mean()) if len(slip) else 0.0 for slip in known]
-        for slip, mean, following in zip(tens, means, [*means[1:], 0.0], strict=True):
-            slip[:] = max(mean, following)
+        known = (slip[np.isfinite(slip[:, 0])] for slip in tens)
+        means = [slip.mean(axis=0) if len(slip) else np.zeros(2) for slip in known]
+        for slip, mean, following in zip(tens, means, [*means[1:], np.zeros(2)], strict=True):
+            slip[:] = np.maximum(mean, following)
         return stacked
 
 
@@ -110,8 +114,16 @@ def information_of(
     weights = errors.weights(options, errors.depth if errors.depth.any() else np.zeros(0))
     matches = match_points(*points, *poses, others.tables, weights)
     matrix, right, *_ = matched_equations(*points, poses[1], matches, weights)
+    known = matrix.sum(0)
+    axes = PrincipalAxes.of(known)
+    away = axes.elsewhere(
+        points, poses, others, weights, known[None], lambda every: np.ones((1, len(every.number)), bool)
+    )
+    # Where nothing shows the place, both are alike but for random differences and the edge of the map. So twice as much
+    # is left out: a sweep has to know more of its place than it would seem to know elsewhere.
+    left = axes.without(known, 2 * away[0])
     tilted = weights._replace(depth=np.zeros(0), beam=_BEAM, spacing=spacing)
-    left = matched_equations(*points, poses[1], matches, tilted)[0]
+    if_beams_are_off = matched_equations(*points, poses[1], matches, tilted)[0].sum(0)
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     planes = weights._replace(depth=np.zeros(0), extent=_WIDE)
     share = len(sweep.points) / max(len(points.points), 1)
@@ -127,10 +139,10 @@ def information_of(
     unknown = np.swapaxes(vectors, 1, 2)[values < options.max_error**-2]
     return SweepInformation(
         motion=_unmodelled_motion(matrix, right, poses[1]),
-        information=np.stack([matrix.sum(0), left.sum(0)]),
+        information=np.stack([known, left, if_beams_are_off]),
         large=large,
         landmarks=np.array(_landmarks(points, poses, velocity, unknown, high, no_people, others, weights)),
-        slip=np.array(_slip(points, poses, earlier, tilted) if earlier else np.nan),
+        slip=np.array([_slip(points, poses, earlier, each) if earlier else np.nan for each in (weights, tilted)]),
         elsewhere=np.array(_elsewhere(points, poses, matrix.sum(0)[:3, :3], others, weights)),
     )
 
