@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
 from rover_pipeline.engine.shared import Exchange
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.other_lidars import OtherLidar
 from rover_pipeline.odometry.registration.batch import normal_equations
@@ -48,11 +50,11 @@ class BatchPass:
         maps = TwoMaps(reader.options, len(reader.times))
         for number, sweep in self._sweeps(start, stop):
             if sweep:
-                maps.insert(number, world_rays(sweep, trajectory), fit=False)
+                maps.insert(number, world_rays(sweep, trajectory))
         for other in self._others():
             part = self._around(start, stop)[1]
             for number, sweep in other.sweeps(start, stop):
-                maps.insert(number, other.rays(sweep, part), fit=False)
+                maps.insert(number, other.rays(sweep, part))
         segment = reader.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
@@ -87,7 +89,6 @@ class BatchPass:
         reader, maps = self.reader, self._maps(start, stop)
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
         sweeps, recent = [], SurfelMap(reader.options.voxels)
-        first: list[tuple[Sweep, SurfelMap]] = []
         for number, sweep in self._sweeps(start, stop):
             # The first half of ten sweeps is compared with the first half of the ten before.
             among = (number - start) % (2 * BLOCK)
@@ -100,20 +101,37 @@ class BatchPass:
                 continue
             if earlier:
                 recent.insert(world_rays(sweep, trajectory))
-            others = maps.others(number)
-            first = first if len(first) == FIRST_SWEEPS else [*first, (sweep, others)]
-            sweeps.append(
-                information_of(sweep, trajectory, others, reader.options, self.errors, reader.spacing, earlier)
-            )
+            others, options = maps.others(number), reader.options
+            sweeps.append(information_of(sweep, trajectory, others, options, self.errors, reader.spacing, earlier))
         found = SweepInformation.stacked(sweeps)
-        # A segment is registered from its first sweeps on, with the speed that these seem to have.
-        direction = open_direction(found.information[:, 0].sum(axis=0))
-        if direction is None or len(first) < 2:
-            return found
-        # Its library takes half a second to be imported, and most places do not need it.
-        ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
-        weights = self.errors.weights(reader.options, np.zeros(0))
-        return found._replace(ambiguity=found.ambiguity + ambiguity(first, trajectory, direction, weights))
+        ambiguity = self._ambiguity(start, found.information[:, 0], trajectory, maps)
+        return found._replace(ambiguity=found.ambiguity + ambiguity)
+
+    def _ambiguity(self, start: int, information: np.ndarray, trajectory: SplineTrajectory, maps: TwoMaps) -> float:
+        """See `SweepInformation.ambiguity`.
+
+        Sweeps that seem to stand may follow others that are lost. So those are taken, of each two hundred, that agree
+        the most with one another along a direction that hardly any surface faces.
+        """
+        starts = range(max(1, len(information) - FIRST_SWEEPS + 1))
+        parts = [information[first : first + FIRST_SWEEPS].sum(axis=0) for first in starts]
+        found, weights = [0.0], self.errors.weights(self.reader.options, np.zeros(0))
+        for begin in range(0, len(starts), 10 * FIRST_SWEEPS):
+            near = [
+                (float(matmul(axes[0], parts[first][:3, :3], axes[0])), first, axes)
+                for first in starts[begin : begin + 10 * FIRST_SWEEPS]
+                if (axes := open_direction(parts[first])) is not None
+            ]
+            if not near:
+                continue
+            _, first, axes = max(near, key=itemgetter(0))
+            numbered = self._sweeps(start + first, start + min(first + FIRST_SWEEPS, len(information)))
+            sweeps = [(sweep, maps.others(number)) for number, sweep in numbered if sweep]
+            if len(sweeps) > 1:
+                # Its library takes half a second to be imported, and most places do not need it.
+                ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
+                found.append(ambiguity(sweeps, trajectory, axes, weights))
+        return max(found)
 
     def _maps(self, start: int, stop: int) -> TwoMaps:
         """The two maps of a segment and its neighbours."""

@@ -160,7 +160,7 @@ def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int
 
 @compiled
 def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
-    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 19), and fits their planes again.
+    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 19).
 
     Args:
         count: number of voxels before; there is room for N more.
@@ -168,7 +168,7 @@ def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, vox
     Returns:
         The number of voxels.
     """
-    slots, keys, sums, planes = voxels
+    slots, keys, sums, _ = voxels
     for n in range(len(other_keys)):
         key = other_keys[n]
         slot = find_slot(slots, key)
@@ -178,10 +178,17 @@ def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, vox
         row = slots[slot, 1]
         for i in range(FITTED):
             sums[row, i] += other_sums[n, i]
-        if sums[row, COUNT] >= _MIN_POINTS:
-            _fit_plane(key, size, sums[row], planes[row])
-            sums[row, FITTED] = sums[row, COUNT]
     return count
+
+
+@compiled
+def fit_planes(size: float, voxels: VoxelArrays, count: int) -> None:
+    """Fits the planes of those voxels, of which there are so many, that have grown since they were fitted last."""
+    _, keys, sums, planes = voxels
+    for row in range(count):
+        if sums[row, COUNT] >= _MIN_POINTS and sums[row, COUNT] > sums[row, FITTED]:
+            _fit_plane(keys[row], size, sums[row], planes[row])
+            sums[row, FITTED] = sums[row, COUNT]
 
 
 @compiled
@@ -284,6 +291,12 @@ class SurfelLevel:
         self._reserve(self.count + len(keys))
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
+    def clear(self) -> None:
+        """Remove all voxels, and keep the memory for others."""
+        self.voxels.slots[:, 0] = EMPTY
+        self.voxels.sums[: self.count], self.voxels.planes[: self.count] = 0, 0
+        self.count = 0
+
     def planes(self) -> np.ndarray:
         """The planes of the voxels that have one, f8 (N, 13), columns as from `NORMAL` to `PLANE`."""
         planes = self.voxels.planes[: self.count]
@@ -317,17 +330,22 @@ class SurfelMap:
             rays: f8 (N, 10), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
                 the sine of its elevation in the lidar frame, which distinguishes the beams; and x, y, z of how it moves
                 if its beam is raised, m/rad.
-            fit: False = fit no planes, for a map of which only the `sums` are asked for.
+            fit: False = the planes stay as they are until `fit`.
         """
         for level in self.levels:
             level.insert(rays, fit)
+
+    def fit(self) -> None:
+        """Fit the planes to all points."""
+        for level in self.levels:
+            fit_planes(level.size, level.voxels, level.count)
 
     def sums(self) -> list[np.ndarray]:
         """Keys and sums of the voxels of each level in turn, which another map of the same world can `add`."""
         return [array[: level.count] for level in self.levels for array in (level.voxels.keys, level.voxels.sums)]
 
     def add(self, sums: Sequence[np.ndarray]) -> None:
-        """Add the `sums` of another map, as if its points had been inserted here."""
+        """Add the `sums` of another map, as if its points had been inserted here; the planes stay until `fit`."""
         for level, keys, values in zip(self.levels, sums[::2], sums[1::2], strict=True):
             level.add(keys, values)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import Sweep
@@ -12,8 +13,9 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality
 from rover_pipeline.odometry.registration.aliasing import ambiguity
 from rover_pipeline.odometry.registration.batch import on_others
+from rover_pipeline.odometry.registration.cross_validation import TwoMaps
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
-from rover_pipeline.odometry.registration.speeds import open_direction, with_other_speeds
+from rover_pipeline.odometry.registration.speeds import filled, open_direction, with_other_speeds
 from rover_pipeline.odometry.remarks import doubt_warnings
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -46,7 +48,7 @@ def test_the_speed_along_an_aisle_is_among_the_best_three(speed: float) -> None:
     guess = SplineTrajectory.at_rest(0.0, 0.7, 0.1)
     # What the guess believes of this direction does not matter.
     guess.pos[:] += rng.normal(0, 0.1, (len(guess.pos), 1)) * ALONG
-    found = [each.at(np.array([0.2, 0.4])).vel for each in with_other_speeds(drive(rng, speed), guess, ALONG)]
+    found = [each.at(np.array([0.2, 0.4])).vel for each in with_other_speeds(drive(rng, speed), guess, np.eye(3))]
     # Five sweeps take half a second, in which the last one moves by a cell from one speed to the next.
     assert min(np.abs(vel - speed * ALONG).max() for vel in found) < 0.201
     assert len(found) == 3
@@ -56,7 +58,7 @@ def test_motion_in_other_directions_is_that_of_the_guess() -> None:
     rng = np.random.default_rng(3)
     guess = SplineTrajectory.at_rest(0.0, 0.7, 0.1)
     guess.pos[:, 1] += np.linspace(0, 0.5, len(guess.pos))
-    for each in with_other_speeds(drive(rng, 1.2), guess, ALONG):
+    for each in with_other_speeds(drive(rng, 1.2), guess, np.eye(3)):
         assert np.abs(each.pos[:, 1:] - guess.pos[:, 1:]).max() < 1e-12
 
 
@@ -92,30 +94,49 @@ def tunnel(rng: np.random.Generator, speed: float, unequal: float = 0.0, lorry: 
     return sweeps
 
 
-def ambiguity_at_rest(sweeps: list[Sweep]) -> float:
-    """That of sweeps which seem to be from one place."""
+def ambiguity_at(speed: float, sweeps: list[Sweep]) -> float:
+    """That of sweeps which seem to be from a lidar that moves along the aisle, m/s."""
     trajectory, options = SplineTrajectory.at_rest(0.0, 2.1, 0.1), OdometryOptions()
+    instants = trajectory.start + (np.arange(len(trajectory.pos)) - 1) * trajectory.step
+    trajectory.pos[:] += speed * np.outer(instants, ALONG)
     weights = NO_ERRORS.weights(options, np.zeros(0))
-    return ambiguity([*on_others(sweeps, trajectory, options)], trajectory, ALONG, weights)
+    return ambiguity([*on_others(sweeps, trajectory, TwoMaps(options, len(sweeps)))], trajectory, np.eye(3), weights)
 
 
 @pytest.mark.parametrize("speed", [20.0, -20.0])
 def test_a_rig_that_passes_a_pilaster_a_sweep_may_stand_or_drive(speed: float) -> None:
-    assert ambiguity_at_rest(tunnel(np.random.default_rng(0), speed)) > 2
+    assert ambiguity_at(0.0, tunnel(np.random.default_rng(0), speed)) > 2
 
 
 def test_a_rig_that_stands_where_it_may_as_well_pass_a_pilaster_a_sweep_is_not_known_to_stand() -> None:
-    assert ambiguity_at_rest(tunnel(np.random.default_rng(0), 0.0)) > 1
+    assert ambiguity_at(0.0, tunnel(np.random.default_rng(0), 0.0)) > 1
+
+
+@pytest.mark.parametrize("speed", [7.0, 16.0])
+def test_of_two_speeds_at_which_a_rig_moves_the_one_that_more_points_agree_at_is_real(speed: float) -> None:
+    sweeps = tunnel(np.random.default_rng(0), speed)
+    assert ambiguity_at(speed, sweeps) < 1 < ambiguity_at(speed - 20.0, sweeps)
 
 
 @pytest.mark.parametrize("lorry", [None, 7.3])
 def test_a_rig_that_stands_among_unequal_pilasters_stands_also_if_a_lorry_drives(lorry: float | None) -> None:
-    assert ambiguity_at_rest(tunnel(np.random.default_rng(1), 0.0, 0.6, lorry)) < 0.7
+    assert ambiguity_at(0.0, tunnel(np.random.default_rng(1), 0.0, 0.6, lorry)) < 0.7
+
+
+def test_a_world_that_leans_fills_as_many_cells() -> None:
+    sweeps, leaning = tunnel(np.random.default_rng(0), 20.0, 0.6)[:5], Rotation.from_rotvec([0.3, -0.06, 0.1])
+    places = np.concatenate([sweep.points for sweep in sweeps]).astype(float)
+    since = np.concatenate([sweep.times[sweep.column] for sweep in sweeps])
+    speeds, upright = filled(places, since, np.eye(3), [0.2])
+    _, leans = filled(leaning.apply(places), since, leaning.as_matrix().T, [0.2])
+    assert speeds[upright.argmin()] == pytest.approx(20.0, abs=0.2)
+    assert np.abs(upright - leans).max() <= 2  # but for rounding
 
 
 def test_only_a_direction_that_hardly_any_surface_faces_is_open() -> None:
     information = np.diag([2.0, 50.0, 48.0, 1.0, 1.0, 1.0])
-    assert np.abs(open_direction(information)).tolist() == [1, 0, 0]  # type: ignore[arg-type]
+    found = open_direction(information)
+    assert found is not None and np.abs(found).tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert open_direction(information + np.diag([4.0, 0, 0, 0, 0, 0])) is None
 
 

@@ -108,6 +108,8 @@ def test_the_maps_of_segments_add_up_to_the_map_of_all_points() -> None:
         for fitted, sums in zip(own.sums()[1::2], unfitted.sums()[1::2], strict=True):
             np.testing.assert_array_equal(fitted[:, :FITTED], sums[:, :FITTED])
         added.add(unfitted.sums())
+    assert not len(added.levels[0].planes())
+    added.fit()
     for one, other in zip(whole.levels, added.levels, strict=True):
         rows, twins = (np.argsort(each.voxels.keys[: each.count]) for each in (one, other))
         np.testing.assert_array_equal(one.voxels.keys[rows], other.voxels.keys[twins])

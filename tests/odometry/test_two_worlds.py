@@ -122,8 +122,10 @@ def test_points_slip_by_as_much_as_they_leave_the_planes_of_earlier_sweeps(
     poses = np.zeros((1, 3)), np.eye(3)[None]
     earlier.insert(transform_rays(wall[0].astype("f4"), column, *poses))
     weights = PointErrors(np.zeros(0), noise=0.02).weights(OdometryOptions(), np.zeros(0))
-    slip = _slip(Points((wall[1] + [moved, 0, 0]).astype("f4"), column), poses, earlier, weights)
-    assert expected[0] < slip < expected[1]
+    tilted = weights._replace(beam=0.01)
+    slip = _slip(Points((wall[1] + [moved, 0, 0]).astype("f4"), column), poses, earlier, (weights, tilted))
+    assert expected[0] < slip[0] < expected[1]
+    assert slip[1] < slip[0]
 
 
 def test_seconds_in_which_surfaces_slip_are_refused() -> None:

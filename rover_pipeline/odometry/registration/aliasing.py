@@ -21,14 +21,15 @@ from rover_pipeline.odometry.surfels import SurfelMap
 def ambiguity(
     sweeps: Sequence[tuple[Sweep, SurfelMap]],
     trajectory: SplineTrajectory,
-    direction: np.ndarray,
+    axes: np.ndarray,
     weights: PointWeights,
 ) -> float:
     """How clearly sweeps agree at another speed along a direction, too: 1 or more is no accident.
 
     Where each sweep sees the next one of equal pillars where the sweep before has seen the last one, a rig that drives
     seems to stand (temporal aliasing). The pillars have been seen at other instants than it seems, so that its sweeps
-    agree at its real speed as well. Ranges do not show which of both is true.
+    agree at its real speed as well. Ranges do not show which of both is true, unless the sweeps agree far less at the
+    other one than at that of a trajectory that moves.
 
     The number of filled cells is smaller where sweeps agree. At speeds that mean nothing it has dips whose depths are
     about those of an exponential distribution. The speed of the trajectory is no other one. Standing is none either,
@@ -36,7 +37,7 @@ def ambiguity(
 
     Args:
         sweeps: each with a map of others. Only points on its planes count, because what moves has another speed.
-        direction: f8 (3,), unit vector in the world.
+        axes: f8 (3, 3), see `open_direction`.
         weights: of the points that lie on planes.
     """
     places, since = [], []
@@ -47,15 +48,18 @@ def ambiguity(
         places.append(transform_points(points, column, *poses))
         since.append(sweep.times[column] - sweeps[0][0].end)
     ends, edge = np.array([sweep.end for sweep, _ in sweeps]), 2 * EDGE_M
-    speeds, cells = filled(np.concatenate(places), np.concatenate(since), direction, edge)
+    speeds, cells = filled(np.concatenate(places), np.concatenate(since), axes, [edge, 0.8 * edge, edge / 0.8])
     # What is equal has neighbours beyond the next cell, and fits within a cell.
     nearest = 2 * edge / float(np.median(np.diff(ends)))
     window = 1 + round(nearest / float(np.diff(speeds[:2])[0]))
     dips, found = find_peaks(-cells, prominence=1, wlen=window)
-    own = float(matmul(trajectory.at(ends).vel, direction).mean())
-    other = (np.abs(speeds[dips]) > nearest) & (np.abs(speeds[dips] + own) > nearest)
+    own = float(matmul(trajectory.at(ends).vel, axes[0]).mean())
+    here = np.abs(speeds[dips]) <= nearest
+    other = ~here & (np.abs(speeds[dips] + own) > nearest)
     if not other.any():
         return 0.0
     depths = found["prominences"]
-    mean = np.median(depths) / np.log(2)
-    return float(depths[other].max() / (mean * np.log(len(dips) / FALSE_ALARM)))
+    deepest = np.median(depths) / np.log(2) * np.log(len(dips) / FALSE_ALARM)
+    # No rings take part in the agreement of a trajectory that moves. What is real agrees as well, but for accidents.
+    agrees = depths[here].max(initial=0.0) if np.abs(own) > nearest else 0.0
+    return float(depths[other].max() / max(deepest, agrees - deepest))

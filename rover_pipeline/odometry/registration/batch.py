@@ -54,17 +54,20 @@ def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, sizes: tupl
     """The map of sweeps whose trajectory is known; sizes: of its voxels, m, finest first. None: a map of nothing."""
     surfels = SurfelMap(sizes)
     for sweep in sweeps if sizes else ():
-        surfels.insert(world_rays(sweep, trajectory))
+        surfels.insert(world_rays(sweep, trajectory), fit=False)
+    surfels.fit()
     return surfels
 
 
 def on_others(
-    sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection
+    sweeps: Sequence[Sweep], trajectory: SplineTrajectory, maps: TwoMaps
 ) -> Iterator[tuple[Sweep, SurfelMap]]:
-    """Sweeps whose trajectory is known, each with the map that it is registered to: that of others."""
-    maps = TwoMaps(options, len(sweeps))
-    for number, sweep in enumerate(sweeps):
-        maps.insert(number, world_rays(sweep, trajectory))
+    """Sweeps whose trajectory is known, each with the map that it is registered to: that of others.
+
+    Args:
+        maps: for as many sweeps; they are filled with these.
+    """
+    maps.fill(sweeps, trajectory)
     return ((sweep, maps.target(number)) for number, sweep in enumerate(sweeps))
 
 
@@ -271,10 +274,14 @@ class SplineSystem:
         return SplineEquations(start, prior.blocks[chosen], prior.right[chosen])
 
 
-def one_pass(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SplineTrajectory:
-    """The trajectory of sweeps after a batch pass: a step of Gauss-Newton on the equations of all control points."""
-    equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
-    system = SplineSystem(trajectory, options)
+def one_pass(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, maps: TwoMaps) -> SplineTrajectory:
+    """The trajectory of sweeps after a batch pass: a step of Gauss-Newton on the equations of all control points.
+
+    Args:
+        maps: for as many sweeps; their memory is used again by each of several passes.
+    """
+    equations, _, _ = normal_equations(on_others(sweeps, trajectory, maps), trajectory, maps.options)
+    system = SplineSystem(trajectory, maps.options)
     system.add(equations)
     return system.solve()[0]
 

@@ -76,7 +76,7 @@ def joined(parts: Sequence[np.ndarray]) -> Sequence[SweepFit]:
 
 @dataclass
 class TwoMaps:
-    """The maps of alternate blocks of sweeps."""
+    """The maps of alternate blocks of sweeps. No more points may be inserted after one was asked for, but by `fill`."""
 
     options: OdometrySection
     count: int  #: of the sweeps of the recording. A single one has no others, and is compared with its own map.
@@ -85,19 +85,25 @@ class TwoMaps:
         self.block = max(1, min(BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
-    def insert(self, number: int, rays: np.ndarray, fit: bool = True) -> None:
+    def insert(self, number: int, rays: np.ndarray) -> None:
         """Add the points of the sweep with some number; see `SurfelMap.insert`."""
-        self._of(number).insert(rays, fit)
+        self.maps[self._half(number)].insert(rays, fit=False)
+
+    def fill(self, sweeps: Sequence[Sweep], trajectory: SplineTrajectory) -> None:
+        """Put some sweeps into the maps, and nothing else. What was there goes, and leaves its memory to them."""
+        for level in (level for surfels in self.maps for level in surfels.levels):
+            level.clear()
+        for made in ("_fitted", "_whole"):
+            self.__dict__.pop(made, None)
+        for number, sweep in enumerate(sweeps):
+            self.insert(number, world_rays(sweep, trajectory))
 
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
-        return self._of(number + self.block)
+        return self._fitted[self._half(number + self.block)]
 
     def target(self, number: int) -> SurfelMap:
-        """The map that the sweep with some number is registered to: that of others, or all where these are too few.
-
-        No more points may be inserted afterwards.
-        """
+        """The map that the sweep with some number is registered to: that of others, or all where these are too few."""
         return self.others(number) if self.count >= 2 * BLOCK else self._whole
 
     @cached_property
@@ -105,10 +111,17 @@ class TwoMaps:
         whole = SurfelMap(self.options.voxels)
         for surfels in self.maps:
             whole.add(surfels.sums())
+        whole.fit()
         return whole
 
-    def _of(self, number: int) -> SurfelMap:
-        return self.maps[number // self.block % len(self.maps)]
+    @cached_property
+    def _fitted(self) -> list[SurfelMap]:
+        for surfels in self.maps:
+            surfels.fit()
+        return self.maps
+
+    def _half(self, number: int) -> int:
+        return number // self.block % len(self.maps)
 
 
 def world_rays(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
@@ -237,8 +250,7 @@ def _differences(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> np.nd
 def cross_validate(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:
     """How well each of some sweeps fits the others, in brief."""
     maps = TwoMaps(options, len(sweeps))
-    for number, sweep in enumerate(sweeps):
-        maps.insert(number, world_rays(sweep, trajectory))
+    maps.fill(sweeps, trajectory)
     return [
         evaluate(sweep, trajectory, maps.others(number), options, brief=True) for number, sweep in enumerate(sweeps)
     ]

@@ -20,6 +20,7 @@ from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
 from rover_pipeline.odometry.registration.cross_validation import (
     BLOCKS,
     SIGNIFICANT,
+    TwoMaps,
     cross_validate,
     is_worse,
     mean_cost,
@@ -123,9 +124,9 @@ def _register_sweeps(
     best, quality = min(
         ((each, cross_validate(some, each[0], options)) for each in refined), key=lambda pair: mean_cost(pair[1])
     )
-    _, information, _ = normal_equations(on_others(some, forth, options), forth, options)
-    if (direction := open_direction(np.sum(information, axis=0))) is not None:
-        for other in with_other_speeds(sweeps, guess, direction):
+    _, information, _ = normal_equations(on_others(some, forth, TwoMaps(options, len(some))), forth, options)
+    if (axes := open_direction(np.sum(information, axis=0))) is not None:
+        for other in with_other_speeds(sweeps, guess, axes):
             trajectory, used = _register_to_map(sweeps, other, options)
             trajectory = _refined(sweeps, trajectory, options)
             fits_of_other = cross_validate(some, trajectory, options)
@@ -137,8 +138,9 @@ def _register_sweeps(
 
 def _refined(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SplineTrajectory:
     """The trajectory after some batch passes, so that it can be compared with others."""
+    maps = TwoMaps(options, len(sweeps))
     for _ in range(_COMPARED_AFTER):
-        trajectory = one_pass(sweeps, trajectory, options)
+        trajectory = one_pass(sweeps, trajectory, maps)
     return trajectory
 
 
@@ -155,13 +157,13 @@ def _register_to_map(
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
     first = sweeps[:FIRST_SWEEPS]
-    ends, trajectory = np.array([sweep.end for sweep in first]), guess.copy()
+    ends, trajectory, maps = np.array([sweep.end for sweep in first]), guess.copy(), TwoMaps(options, len(first))
     for _ in range(2):
         trajectory, fits = _register_in_order(first, trajectory, options)
         # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
         known = [] if all(fits) else first[: len(first) // 2]
         for _ in range(_MAX_BATCH_PASSES if known else 2):
-            before, trajectory = trajectory, one_pass(first, trajectory, options)
+            before, trajectory = trajectory, one_pass(first, trajectory, maps)
             if known and has_settled(options, before, trajectory, ends, MAX_REMAINING):
                 break
     middle = len(first) // 2

@@ -142,7 +142,7 @@ def information_of(
         information=np.stack([known, left, if_beams_are_off]),
         large=large,
         landmarks=np.array(_landmarks(points, poses, velocity, unknown, high, no_people, others, weights)),
-        slip=np.array([_slip(points, poses, earlier, each) if earlier else np.nan for each in (weights, tilted)]),
+        slip=_slip(points, poses, earlier, (weights, tilted)) if earlier else np.full(2, np.nan),
         elsewhere=np.array(_elsewhere(points, poses, matrix.sum(0)[:3, :3], others, weights)),
     )
 
@@ -174,15 +174,18 @@ def _elsewhere(
     return float(np.sqrt(ahead * behind)) / values[0] if values[0] > 0 else 0.0
 
 
-def _slip(points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, weights: PointWeights) -> float:
+def _slip(
+    points: Points, poses: tuple[np.ndarray, np.ndarray], earlier: SurfelMap, expected: Sequence[PointWeights]
+) -> np.ndarray:
     """Mean square distance of points from planes that sweeps a second before have drawn, relative to what is expected.
 
     Where a trajectory is a mixture of the motions of two bodies, such as a deck and the quay that it passes, what both
     show slips. A map of all sweeps is smeared along this way, so that its planes become thicker and each sweep lies in
     the middle of them. Planes of half a second are not.
     """
-    statistics = pose_equations(*points, *poses, earlier.tables, weights)[2]
-    return statistics.normalised / statistics.inliers if statistics.inliers else np.nan
+    matches = match_points(*points, *poses, earlier.tables, expected[0])
+    found = [matched_equations(*points, poses[1], matches, each)[2] for each in expected]
+    return np.array([each.normalised / each.inliers if each.inliers else np.nan for each in found])
 
 
 class PrincipalAxes(NamedTuple):
