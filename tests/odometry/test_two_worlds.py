@@ -103,8 +103,8 @@ def test_two_bodies_that_both_take_part_in_the_map_are_no_world(tmp_path: Path, 
     trace = record(tmp_path / "trace", house)
     refused = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["refused"]
     assert refused["two_worlds"] == _FRAMES
-    # Floors and walls seem to determine the motion, so that this rule alone decides.
-    assert "companions" not in refused
+    # Floors and walls seem to determine the motion of many sweeps, at which this rule alone decides.
+    assert refused.get("companions", 0) < _FRAMES
     # The trajectory is neither that of the ship nor that on it: nothing of it is valid.
     odom = Sensor(trace / "_odom")
     pos, valid = odom.channel("pos").read(), odom.channel("valid").read() != 0
