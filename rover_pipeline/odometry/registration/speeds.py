@@ -14,7 +14,6 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import eigh, matmul
-from rover_pipeline.numerics.voxel_table import voxel_key
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.cross_validation import BLOCK, world_rays
 from rover_pipeline.odometry.registration.first_guess import POINTS
@@ -84,27 +83,46 @@ def filled(
     step = edges[0] / max(float(np.ptp(since)), 1e-3)
     speeds = step * np.arange(-int(_MAX_SPEED / step), int(_MAX_SPEED / step) + 1)
     along = matmul(places, axes.T)
-    return speeds, np.sum([_count_cells(along / edge, since, speeds / edge) for edge in edges], axis=0)
+    return speeds, np.sum([_filled(along / edge, since, speeds / edge) for edge in edges], axis=0)
 
 
-@compiled
-def _count_cells(places: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.ndarray:
-    """Number of cells of edge 1 that points fill at some speeds along x, f8 (K,), but for those that share a bit.
+def _filled(places: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+    """Number of cells of edge 1 that points fill at some speeds along x, i8 (K,).
 
     Args:
         places: f8 (N, 3); since: f8 (N,); speeds: f8 (K,).
     """
-    # A bit for each cell: 512 KB, which the second cache of a processor holds.
-    filled, bits = np.zeros(len(speeds)), np.empty(1 << 19, np.uint8)
-    across = np.floor(places).astype(np.int64)
-    for k in range(len(speeds)):
-        bits[:] = 0
-        count = 0
-        for n in range(len(places)):
-            key = voxel_key(math.floor(places[n, 0] + speeds[k] * since[n]), across[n, 1], across[n, 2])
-            bit = ((key * 0x1E3779B97F4A7C15) >> 32) & (8 * len(bits) - 1)
-            if bits[bit >> 3] & (1 << (bit & 7)) == 0:
-                bits[bit >> 3] |= 1 << (bit & 7)
-                count += 1
-        filled[k] = count
+    # Each point stays in its row of cells along x at all speeds.
+    rows = np.floor(places[:, 1:])
+    order = np.lexsort(rows.T)
+    new = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(order)]])
+    return _count_cells(np.ascontiguousarray(places[order, 0]), since[order], edges, speeds)
+
+
+@compiled
+def _count_cells(along: np.ndarray, since: np.ndarray, edges: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+    """Number of cells of length 1 that points of several rows fill at some speeds, i8 (K,).
+
+    Args:
+        along: f8 (N,), places in the rows; since: f8 (N,); speeds: f8 (K,).
+        edges: i8 (M + 1,), numbers of the first points of the rows, and of one after the last.
+    """
+    fastest = np.abs(speeds).max() * np.abs(since).max()
+    low = math.floor(along.min() - fastest)
+    # The number of the row and speed that has filled a cell last. The cells of a row fit into the first cache.
+    last = np.zeros(math.floor(along.max() + fastest) - low + 2, np.int64)
+    filled, number = np.zeros(len(speeds), np.int64), 0
+    for row in range(len(edges) - 1):
+        if edges[row + 1] - edges[row] == 1:
+            filled += 1
+            continue
+        for k in range(len(speeds)):
+            number, count = number + 1, 0
+            for n in range(edges[row], edges[row + 1]):
+                cell = int(along[n] + speeds[k] * since[n] - low)
+                # A branch would be mispredicted often.
+                count += last[cell] != number
+                last[cell] = number
+            filled[k] += count
     return filled
