@@ -52,10 +52,6 @@ class Matches(NamedTuple):
     parts: np.ndarray
     fit: np.ndarray  #: f8 (5,), number of the points that were looked up, and `Statistics.pairs`.
 
-    def where(self, some: np.ndarray) -> Matches:
-        """Some of them, bool (I,)."""
-        return self._replace(number=self.number[some], values=self.values[some])
-
 
 @compiled
 def _row_of(key: int, slots: np.ndarray) -> int:
@@ -248,54 +244,31 @@ def _into_lidar(rot: np.ndarray, x: float, y: float, z: float) -> tuple[float, f
 
 
 @compiled
-def single_bodies(
-    points: np.ndarray,
-    column: np.ndarray,
-    rot: np.ndarray,
-    size: float,
-    matches: Matches,
-    weights: PointWeights,
-    directions: np.ndarray,
+def weighted_derivatives(
+    points: np.ndarray, column: np.ndarray, rot: np.ndarray, matches: Matches, weights: PointWeights, axes: np.ndarray
 ) -> np.ndarray:
-    """The largest information that anything up to half of `size` wide has about each of some directions, f8 (6,).
+    """Derivatives of the distances of points along some axes, each times the root of the point's weight, f8 (I, K).
 
-    The information of each plane counts in the four upright columns that it is in, of grids that are half a column
-    apart. Whatever is no wider than half a column is in one of them as a whole.
+    Their squares are the information of the points along the axes.
 
     Args:
-        points, column, rot: as in `pose_equations`; size: of the columns, m; matches: of the points.
-        directions: f8 (6, 6), a displacement and a rotation in each row.
+        points, column, rot: as in `pose_equations`; matches: of the points.
+        axes: f8 (K, 6), in each row a displacement in the world and a rotation in the lidar frame.
     """
-    room = 16
-    while room < 8 * len(matches.planes):
-        room *= 2
-    table = np.full((room, 2), EMPTY, np.int64)
-    columns, largest = np.empty((len(matches.planes), 4), np.int64), np.zeros(6)
-    count = 0
-    for plane in range(len(matches.planes)):
-        for grid in range(4):
-            x = math.floor(matches.planes[plane, 0] / size + 0.5 * (grid % 2))
-            y = math.floor(matches.planes[plane, 1] / size + 0.5 * (grid // 2))
-            columns[plane, grid] = _number_of(voxel_key(x, y, grid), table, count)
-            count = max(count, columns[plane, grid] + 1)
-    information = np.zeros((count, 6))
+    found = np.empty((len(matches.number), len(axes)))
     for i in range(len(matches.number)):
         n, plane = matches.number[i, 0], matches.number[i, 2]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
         nx, ny, nz = matches.planes[plane, 3], matches.planes[plane, 4], matches.planes[plane, 5]
         u, v, w = _into_lidar(rot[column[n]], nx, ny, nz)
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
-        weight = _weight_of(matches, i, weights.scale, weights.stride, weights.common)
-        for k in range(6):
+        root = math.sqrt(_weight_of(matches, i, weights.scale, weights.stride, weights.common))
+        for k in range(len(axes)):
             along = 0.0
             for a in range(6):
-                along += j[a] * directions[k, a]
-            for grid in range(4):
-                information[columns[plane, grid], k] += weight * along * along
-    for n in range(count):
-        for k in range(6):
-            largest[k] = max(largest[k], information[n, k])
-    return largest
+                along += j[a] * axes[k, a]
+            found[i, k] = root * along
+    return found
 
 
 @compiled

@@ -24,8 +24,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     Matches,
     match_points,
     matched_equations,
-    pose_equations,
-    single_bodies,
+    weighted_derivatives,
 )
 from rover_pipeline.odometry.registration.transforms import transform_points
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -47,6 +46,8 @@ SPACING = 0.05
 WINDOW = 1.0
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
+#: Of four grids, half a step apart. What is no wider than half a step is in one of their squares as a whole. Layout.
+_SHIFTS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
 
 
 class SweepInformation(NamedTuple):
@@ -164,14 +165,14 @@ def _elsewhere(
         information: f8 (3, 3), what it knows of a displacement in the world, 1/m2.
     """
     values, vectors = eigh(information)
-    along, every_other = vectors[:, 0], weights._replace(stride=2)
-    seeming = [
-        pose_equations(*points, poses[0] + move, poses[1], surfels.tables, every_other)[0].sum(0)[:3, :3]
-        for move in (LARGE * along, -LARGE * along)
-    ]
+    along, every_other = np.zeros((1, 6)), weights._replace(stride=2)
+    along[0, :3] = vectors[:, 0]
+    seeming = []
+    for move in LARGE * vectors[:, 0], -LARGE * vectors[:, 0]:
+        matches = match_points(*points, poses[0] + move, poses[1], surfels.tables, every_other)
+        seeming.append((weighted_derivatives(*points, poses[1], matches, every_other, along) ** 2).sum())
     # One way it may meet other structure, and seem to know far more. So the geometric mean of both ways is taken.
-    ahead, behind = (max(float(matmul(along, each, along)), 0.0) for each in seeming)
-    return float(np.sqrt(ahead * behind)) / values[0] if values[0] > 0 else 0.0
+    return float(np.sqrt(seeming[0] * seeming[1])) / values[0] if values[0] > 0 else 0.0
 
 
 def _slip(
@@ -226,23 +227,20 @@ class PrincipalAxes(NamedTuple):
         moves, every_fourth = np.concatenate([self.directions, -self.directions]) * LARGE, weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
         found = []
-        for moved in zip(at_pos, at_rot, strict=True):
+        for move, *moved in zip(moves, at_pos, at_rot, strict=True):
             matches = match_points(*still, *moved, surfels.tables, every_fourth)
-            of_parts = (matches.where(part) for part in parts(matches))
-            found.append([matched_equations(*still, moved[1], each, every_fourth)[0][0] for each in of_parts])
-        there = np.cumsum(np.reshape(found, (2, 6, *known.shape)), axis=2).transpose(2, 0, 1, 3, 4)
+            along = weighted_derivatives(*still, moved[1], matches, every_fourth, move[None] / LARGE)[:, 0] ** 2
+            found.append((along * parts(matches)).sum(axis=1))
+        there = np.cumsum(np.reshape(found, (2, 6, len(known))), axis=2).transpose(2, 0, 1)
+        here = np.einsum("ki,nij,kj->nk", self.directions, known, self.directions)
         # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
         # outweigh all others of a second.
-        return np.asarray(np.minimum(self._along(there), 2 * self._along(known[:, None, None])).mean(axis=1))
+        return np.asarray(np.minimum(there, 2 * here[:, None]).mean(axis=1))
 
     def without(self, information: np.ndarray, along: np.ndarray) -> np.ndarray:
         """What is left of f8 (6, 6) without some information along each axis, f8 (6,), 1/m2."""
         back = self.directions.T / self.scale[:, None] ** 2
         return np.asarray(information - matmul(back * along, back.T))
-
-    def _along(self, matrices: np.ndarray) -> np.ndarray:
-        """f8 (..., 6), of f8 (..., 6 or 1, 6, 6), of which each is along its axis."""
-        return np.asarray(np.einsum("ki,...kij,kj->...k", self.directions, matrices, self.directions))
 
 
 def _if_bodies_move(
@@ -273,7 +271,6 @@ def _if_bodies_move(
             pace with the rig.
         share: of the points' information that counts, because there are fewer in a pass.
     """
-    tables = surfels.tables
 
     def thin(matches: Matches) -> np.ndarray:
         return np.asarray(weights.scale * matches.planes[matches.number[:, 2], THICKNESS] <= weights.gate)
@@ -290,18 +287,20 @@ def _if_bodies_move(
         return np.asarray(side * left > LARGE / 2)
 
     def known_by(some: np.ndarray) -> np.ndarray:
-        return np.asarray(matched_equations(*points, poses[1], matches.where(some), weights)[0].sum(0))
+        return np.asarray(matmul(derivatives[some].T, derivatives[some]))
 
     def along(information: np.ndarray) -> float:
         return float(matmul(velocity, information[:3, :3], velocity)) * WINDOW**2
 
-    matches = match_points(*points, *poses, tables, weights)
+    matches = match_points(*points, *poses, surfels.tables, weights)
+    derivatives = weighted_derivatives(*points, poses[1], matches, weights, np.eye(6))
     parts = lasting_and_rest(matches)
     known = np.cumsum([known_by(part) for part in parts], axis=0)
     axes = PrincipalAxes.of(known[1])
     left_out = axes.elsewhere(points, poses, surfels, weights, known, lasting_and_rest)
-    for out, some in zip(left_out, (matches.where(parts[0]), matches), strict=True):
-        out += single_bodies(*points, poses[1], tables.sizes[-1], some, weights, axes.directions)
+    of_points = matmul(derivatives, axes.directions.T) ** 2
+    for out, counted in zip(left_out, (parts[0], np.ones(len(of_points))), strict=True):
+        out += _of_single_bodies(matches, of_points * counted[:, None], surfels.tables.sizes[-1])
     of_lasting, of_all = (axes.without(*each) for each in zip(known, left_out, strict=True))
 
     lasting = thin_or(no_people, matches)
@@ -326,6 +325,20 @@ def _if_bodies_move(
     # has to know more of its place than it would seem to know elsewhere.
     seeming = 2 * axes.elsewhere(rest, poses, surfels, weights, information[None], on_other_side)[0]
     return np.stack([of_all, axes.without(information, seeming), of_lasting])
+
+
+def _of_single_bodies(matches: Matches, information: np.ndarray, size: float) -> np.ndarray:
+    """The largest information that anything up to half of `size` wide has along each of some axes, f8 (6,).
+
+    The information of each plane counts in the four upright columns that it is in. Whatever is no wider than half a
+    column is in one of them as a whole.
+
+    Args:
+        information: f8 (I, 6), of each point along the axes; size: of the columns, m.
+    """
+    of_planes = [np.bincount(matches.number[:, 2], each, len(matches.planes)) for each in information.T]
+    grids = [np.unique(_squares(matches.planes[:, :3] / size + shift), return_inverse=True)[1] for shift in _SHIFTS]
+    return np.max([[np.bincount(grid, each).max(initial=0.0) for each in of_planes] for grid in grids], axis=0)
 
 
 def _left_of_way(velocity: np.ndarray, poses: tuple[np.ndarray, np.ndarray], places: np.ndarray) -> np.ndarray:
@@ -389,9 +402,7 @@ def _landmarks(
         both = (here - ahead) * (here - behind) > 0
         return np.where(both, here - (ahead + behind) / 2, 0.0).clip(-1, 1)
 
-    # Four grids, half a step apart: whatever is no wider than half a step is in one of their squares as a whole.
-    shifts = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
-    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in shifts]
+    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in _SHIFTS]
     found = []
     for direction in directions:
         of_places = lost(direction, high)
