@@ -227,15 +227,15 @@ class PrincipalAxes(NamedTuple):
         moves, every_fourth = np.concatenate([self.directions, -self.directions]) * LARGE, weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
         found = []
-        for move, *moved in zip(moves, at_pos, at_rot, strict=True):
-            matches = match_points(*still, *moved, surfels.tables, every_fourth)
-            along = weighted_derivatives(*still, moved[1], matches, every_fourth, move[None] / LARGE)[:, 0] ** 2
-            found.append((along * parts(matches)).sum(axis=1))
-        there = np.cumsum(np.reshape(found, (2, 6, len(known))), axis=2).transpose(2, 0, 1)
+        for move, there, turned in zip(moves, at_pos, at_rot, strict=True):
+            matches = match_points(*still, there, turned, surfels.tables, every_fourth)
+            along = weighted_derivatives(*still, turned, matches, every_fourth, move[None] / LARGE)[:, 0]
+            found.append((along**2 * parts(matches)).sum(axis=1))
+        seeming = np.cumsum(np.reshape(found, (2, 6, len(known))), axis=2).transpose(2, 0, 1)
         here = np.einsum("ki,nij,kj->nk", self.directions, known, self.directions)
         # Elsewhere a sweep may meet other structure, and seem to know far more. Without a limit, one such sweep would
         # outweigh all others of a second.
-        return np.asarray(np.minimum(there, 2 * here[:, None]).mean(axis=1))
+        return np.asarray(np.minimum(seeming, 2 * here[:, None]).mean(axis=1))
 
     def without(self, information: np.ndarray, along: np.ndarray) -> np.ndarray:
         """What is left of f8 (6, 6) without some information along each axis, f8 (6,), 1/m2."""
