@@ -357,7 +357,8 @@ def as_measured(
     others by more than their noise, and covariances grow as the squares of these disagreements. What the lidar does
     faster than the knots of the trajectory is added: parts of a sweep that are a whole number of its periods apart move
     alike, while the noise of their points is independent. So the mean product of the moves of parts that are so far
-    apart is the covariance of the motion only.
+    apart is the covariance of the motion only. The trajectory can follow the mean move of a sweep. So it does not
+    count: it is an error of the map or of the pose, and the equations know of these.
 
     Args:
         cov: f8 (frame, 6, 6), of the trajectory; motion: f8 (frame, PARTS, 6), of `SweepInformation`.
@@ -365,6 +366,7 @@ def as_measured(
         ts: f8 (frame,), seconds.
     """
     nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
+    motion = motion - motion.mean(axis=1, keepdims=True)
     # Correlations of the moves of parts, in directions that are independent: none has a unit.
     root = cholesky(_products(motion, 0, ts) + 1e-14 * np.eye(6))  # a sweep may not move at all
     inverse = inv(root)
