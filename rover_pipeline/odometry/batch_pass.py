@@ -111,7 +111,8 @@ class BatchPass:
         """See `SweepInformation.ambiguity`.
 
         Sweeps that seem to stand may follow others that are lost. So those are taken, of each two hundred, that agree
-        the most with one another along a direction that hardly any surface faces.
+        the most with one another along a direction that hardly any surface faces, and the next such ones. Where equal
+        things pass, any two seconds show it, and an accident is one of a single stretch. So the geometric mean counts.
         """
         starts = range(max(1, len(information) - FIRST_SWEEPS + 1))
         parts = [information[first : first + FIRST_SWEEPS].sum(axis=0) for first in starts]
@@ -122,15 +123,18 @@ class BatchPass:
                 for first in starts[begin : begin + 10 * FIRST_SWEEPS]
                 if (axes := open_direction(parts[first])) is not None
             ]
-            if not near:
-                continue
-            _, first, axes = max(near, key=itemgetter(0))
-            numbered = self._sweeps(start + first, start + min(first + FIRST_SWEEPS, len(information)))
-            sweeps = [(sweep, maps.others(number)) for number, sweep in numbered if sweep]
-            if len(sweeps) > 1:
-                # Its library takes half a second to be imported, and most places do not need it.
-                ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
-                found.append(ambiguity(sweeps, trajectory, axes, weights))
+            of_stretches: list[float] = []
+            while near and len(of_stretches) < 2:
+                _, first, axes = max(near, key=itemgetter(0))
+                near = [each for each in near if abs(each[1] - first) >= FIRST_SWEEPS]
+                numbered = self._sweeps(start + first, start + min(first + FIRST_SWEEPS, len(information)))
+                sweeps = [(sweep, maps.others(number)) for number, sweep in numbered if sweep]
+                if len(sweeps) > 1:
+                    # Its library takes half a second to be imported, and most places do not need it.
+                    ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
+                    of_stretches.append(ambiguity(sweeps, trajectory, axes, weights))
+            if of_stretches:
+                found.append(float(np.prod(of_stretches) ** (1 / len(of_stretches))))
         return max(found)
 
     def _maps(self, start: int, stop: int) -> TwoMaps:

@@ -55,11 +55,13 @@ def ambiguity(
     dips, found = find_peaks(-cells, prominence=1, wlen=window)
     own = float(matmul(trajectory.at(ends).vel, axes[0]).mean())
     here = np.abs(speeds[dips]) <= nearest
+    depths = found["prominences"]
     other = ~here & (np.abs(speeds[dips] + own) > nearest)
     if not other.any():
         return 0.0
-    depths = found["prominences"]
-    deepest = np.median(depths) / np.log(2) * np.log(len(dips) / FALSE_ALARM)
+    # Of an exponential distribution, a share of 1 / e is beyond the mean. A few dips that are real do not change that.
+    mean = np.quantile(depths[other], 1 - np.exp(-1))
+    deepest = mean * np.log(other.sum() / FALSE_ALARM)
     # No rings take part in the agreement of a trajectory that moves. What is real agrees as well, but for accidents.
     agrees = depths[here].max(initial=0.0) if np.abs(own) > nearest else 0.0
     return float(depths[other].max() / max(deepest, agrees - deepest))

@@ -46,8 +46,6 @@ SPACING = 0.05
 WINDOW = 1.0
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part shows. Tuned: by hand.
 PARTS, _MIN_SHARE = 16, 0.1
-#: Of four grids, half a step apart. What is no wider than half a step is in one of their squares as a whole. Layout.
-_SHIFTS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]) / 2
 
 
 class SweepInformation(NamedTuple):
@@ -330,14 +328,13 @@ def _if_bodies_move(
 def _of_single_bodies(matches: Matches, information: np.ndarray, size: float) -> np.ndarray:
     """The largest information that anything up to half of `size` wide has along each of some axes, f8 (6,).
 
-    The information of each plane counts in the four upright columns that it is in. Whatever is no wider than half a
-    column is in one of them as a whole.
+    The information of each plane counts in the four upright columns that it is in.
 
     Args:
         information: f8 (I, 6), of each point along the axes; size: of the columns, m.
     """
     of_planes = [np.bincount(matches.number[:, 2], each, len(matches.planes)) for each in information.T]
-    grids = [np.unique(_squares(matches.planes[:, :3] / size + shift), return_inverse=True)[1] for shift in _SHIFTS]
+    grids = _four_grids(matches.planes[:, :3] / size)
     return np.max([[np.bincount(grid, each).max(initial=0.0) for each in of_planes] for grid in grids], axis=0)
 
 
@@ -402,7 +399,7 @@ def _landmarks(
         both = (here - ahead) * (here - behind) > 0
         return np.where(both, here - (ahead + behind) / 2, 0.0).clip(-1, 1)
 
-    grids = [np.unique(_squares(world[example] / (2 * _VEHICLE) + shift), return_inverse=True)[1] for shift in _SHIFTS]
+    grids = _four_grids(world[example] / (2 * _VEHICLE))
     found = []
     for direction in directions:
         of_places = lost(direction, high)
@@ -418,6 +415,15 @@ def _landmarks(
 def _squares(places: np.ndarray) -> np.ndarray:
     """Keys, i8 (N,), of the squares of a horizontal grid of step 1 that places, f8 (N, 3), are in."""
     return np.asarray(pack_key(*(np.floor(places) * [1, 1, 0]).astype("i8").T))
+
+
+def _four_grids(places: np.ndarray) -> list[np.ndarray]:
+    """Numbers, i8 (N,), of the squares of four horizontal grids of step 1 that places, f8 (N, 3), are in.
+
+    They are half a step apart: whatever is no wider than half a step is in a square of one of them as a whole.
+    """
+    shifts = ([x, y, 0.0] for x in (0, 0.5) for y in (0, 0.5))
+    return [np.unique(_squares(places + shift), return_inverse=True)[1] for shift in shifts]
 
 
 def _agreement(values: np.ndarray) -> float:
