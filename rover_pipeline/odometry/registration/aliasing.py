@@ -47,6 +47,8 @@ def ambiguity(
         points, column = sweep.points[on_planes], sweep.column[on_planes]
         places.append(transform_points(points, column, *poses))
         since.append(sweep.times[column] - sweeps[0][0].end)
+    if not any(map(len, places)):
+        return 0.0
     ends, edge = np.array([sweep.end for sweep, _ in sweeps]), 2 * EDGE_M
     speeds, cells = filled(np.concatenate(places), np.concatenate(since), axes, [edge, 0.8 * edge, edge / 0.8])
     # What is equal has neighbours beyond the next cell, and fits within a cell.

@@ -104,14 +104,14 @@ def _filled(places: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.nda
 def _count_cells(along: np.ndarray, since: np.ndarray, edges: np.ndarray, speeds: np.ndarray) -> np.ndarray:
     """Number of cells of length 1 that points of several rows fill at some speeds, i8 (K,).
 
+    Cells of a row that are a multiple of 16,384 apart count as one.
+
     Args:
         along: f8 (N,), places in the rows; since: f8 (N,); speeds: f8 (K,).
         edges: i8 (M + 1,), numbers of the first points of the rows, and of one after the last.
     """
-    fastest = np.abs(speeds).max() * np.abs(since).max()
-    low = math.floor(along.min() - fastest)
-    # The number of the row and speed that has filled a cell last. The cells of a row fit into the first cache.
-    last = np.zeros(math.floor(along.max() + fastest) - low + 2, np.int64)
+    # The number of the row and speed that has filled a cell last. Those that a row fills are in the first cache.
+    last = np.zeros(1 << 14, np.int64)
     filled, number = np.zeros(len(speeds), np.int64), 0
     for row in range(len(edges) - 1):
         if edges[row + 1] - edges[row] == 1:
@@ -120,7 +120,7 @@ def _count_cells(along: np.ndarray, since: np.ndarray, edges: np.ndarray, speeds
         for k in range(len(speeds)):
             number, count = number + 1, 0
             for n in range(edges[row], edges[row + 1]):
-                cell = int(along[n] + speeds[k] * since[n] - low)
+                cell = math.floor(along[n] + speeds[k] * since[n]) & (len(last) - 1)
                 # A branch would be mispredicted often.
                 count += last[cell] != number
                 last[cell] = number
