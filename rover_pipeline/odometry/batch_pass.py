@@ -112,7 +112,7 @@ class BatchPass:
 
         Sweeps that seem to stand may follow others that are lost. So those are taken, of each two hundred, that agree
         the most with one another along a direction that hardly any surface faces, and the next such ones. Where equal
-        things pass, any two seconds show it, and an accident is one of a single stretch. So the geometric mean counts.
+        things pass, any two seconds show it, and an accident is one of a single stretch. So the less clear one counts.
         """
         starts = range(max(1, len(information) - FIRST_SWEEPS + 1))
         parts = [information[first : first + FIRST_SWEEPS].sum(axis=0) for first in starts]
@@ -124,7 +124,8 @@ class BatchPass:
                 if (axes := open_direction(parts[first])) is not None
             ]
             of_stretches: list[float] = []
-            while near and len(of_stretches) < 2:
+            # Where the first one agrees at no other speed, no second one is needed.
+            while near and len(of_stretches) < 2 and min(of_stretches, default=1.0) >= 1:
                 _, first, axes = max(near, key=itemgetter(0))
                 near = [each for each in near if abs(each[1] - first) >= FIRST_SWEEPS]
                 numbered = self._sweeps(start + first, start + min(first + FIRST_SWEEPS, len(information)))
@@ -134,7 +135,7 @@ class BatchPass:
                     ambiguity = load("rover_pipeline.odometry.registration.aliasing:ambiguity")
                     of_stretches.append(ambiguity(sweeps, trajectory, axes, weights))
             if of_stretches:
-                found.append(float(np.prod(of_stretches) ** (1 / len(of_stretches))))
+                found.append(min(of_stretches))
         return max(found)
 
     def _maps(self, start: int, stop: int) -> TwoMaps:

@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=41,
+        version=42,
         sections=("odometry", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "imu", "own")},
         options=OdometryOptions,

@@ -127,8 +127,8 @@ def test_a_world_that_leans_fills_as_many_cells() -> None:
     sweeps, leaning = tunnel(np.random.default_rng(0), 20.0, 0.6)[:5], Rotation.from_rotvec([0.3, -0.06, 0.1])
     places = np.concatenate([sweep.points for sweep in sweeps]).astype(float)
     since = np.concatenate([sweep.times[sweep.column] for sweep in sweeps])
-    speeds, upright = filled(places, since, np.eye(3), [0.2])
-    _, leans = filled(leaning.apply(places), since, leaning.as_matrix().T, [0.2])
+    speeds, upright = filled([places], [since], np.eye(3), [0.2])
+    _, leans = filled([leaning.apply(places)], [since], leaning.as_matrix().T, [0.2])
     assert speeds[upright.argmin()] == pytest.approx(20.0, abs=0.2)
     assert np.abs(upright - leans).max() <= 2  # but for rounding
 

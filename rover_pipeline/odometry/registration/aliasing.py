@@ -50,7 +50,7 @@ def ambiguity(
     if not any(map(len, places)):
         return 0.0
     ends, edge = np.array([sweep.end for sweep, _ in sweeps]), 2 * EDGE_M
-    speeds, cells = filled(np.concatenate(places), np.concatenate(since), axes, [edge, 0.8 * edge, edge / 0.8])
+    speeds, cells = filled(places, since, axes, [edge, 0.8 * edge, edge / 0.8])
     # What is equal has neighbours beyond the next cell, and fits within a cell.
     nearest = 2 * edge / float(np.median(np.diff(ends)))
     window = 1 + round(nearest / float(np.diff(speeds[:2])[0]))

@@ -56,7 +56,7 @@ def with_other_speeds(sweeps: Sequence[Sweep], guess: SplineTrajectory, axes: np
         part = slice(None, None, max(1, len(sweep.points) // POINTS))
         places.append(world_rays(sweep, still)[part, :3])
         since.append(sweep.times[sweep.column[part]] - first[0].end)
-    speeds, cells = filled(np.concatenate(places), np.concatenate(since), axes, [EDGE_M])
+    speeds, cells = filled(places, since, axes, [EDGE_M])
     lowest = np.flatnonzero((cells[1:-1] <= cells[:-2]) & (cells[1:-1] <= cells[2:])) + 1
     instants = guess.start + (np.arange(len(guess.pos)) - 1) * guess.step - first[0].end
     for n in lowest[np.argsort(cells[lowest], kind="stable")][:_KEPT]:
@@ -66,7 +66,7 @@ def with_other_speeds(sweeps: Sequence[Sweep], guess: SplineTrajectory, axes: np
 
 
 def filled(
-    places: np.ndarray, since: np.ndarray, axes: np.ndarray, edges: Sequence[float]
+    places: Sequence[np.ndarray], since: Sequence[np.ndarray], axes: np.ndarray, edges: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Speeds, f8 (K,), m/s, and the number of cells that points fill at each of them, f8 (K,).
 
@@ -75,28 +75,35 @@ def filled(
     at other speeds in a grid of another edge.
 
     Args:
-        places: f8 (N, 3), m, at a speed of 0; since: f8 (N,), instants of the points, s.
+        places: of each sweep, f8 (N, 3), m, at a speed of 0; since: f8 (N,) of each sweep, instants of the points, s.
         axes: f8 (3, 3), unit vectors in its rows, of which the first is the direction of the speed.
         edges: of the cells, m, of each grid. The cells of all grids are counted.
     """
+    instants = np.concatenate(since)
     # From one speed to the next the last sweep moves by a cell of the first grid.
-    step = edges[0] / max(float(np.ptp(since)), 1e-3)
+    step = edges[0] / max(float(np.ptp(instants)), 1e-3)
     speeds = step * np.arange(-int(_MAX_SPEED / step), int(_MAX_SPEED / step) + 1)
-    along = matmul(places, axes.T)
-    return speeds, np.sum([_filled(along / edge, since, speeds / edge) for edge in edges], axis=0)
+    along = matmul(np.concatenate(places), axes.T)
+    sweep = np.repeat(np.arange(len(places)), [len(each) for each in places])
+    return speeds, np.sum([_filled(along / edge, sweep, instants, speeds / edge) for edge in edges], axis=0)
 
 
-def _filled(places: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+def _filled(places: np.ndarray, sweep: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.ndarray:
     """Number of cells of edge 1 that points fill at some speeds along x, i8 (K,).
 
+    Of the points of a sweep in a cell, one counts: they are seen at nearly the same instant, so that they share the cell
+    at any speed.
+
     Args:
-        places: f8 (N, 3); since: f8 (N,); speeds: f8 (K,).
+        places: f8 (N, 3); sweep: i8 (N,), its number; since: f8 (N,); speeds: f8 (K,).
     """
     # Each point stays in its row of cells along x at all speeds.
-    rows = np.floor(places[:, 1:])
-    order = np.lexsort(rows.T)
-    new = (np.diff(rows[order], axis=0) != 0).any(axis=1)
-    edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(order)]])
+    cells = np.column_stack([np.floor(places), sweep])[:, [1, 2, 3, 0]]
+    order = np.lexsort(cells.T[::-1])
+    changes = np.diff(cells[order], axis=0, prepend=np.nan) != 0
+    one = changes.any(axis=1)
+    new_row, order = changes[one, :2].any(axis=1), order[one]
+    edges = np.append(np.flatnonzero(new_row), len(order))
     return _count_cells(np.ascontiguousarray(places[order, 0]), since[order], edges, speeds)
 
 
