@@ -91,7 +91,7 @@ def filled(
 def _filled(places: np.ndarray, sweep: np.ndarray, since: np.ndarray, speeds: np.ndarray) -> np.ndarray:
     """Number of cells of edge 1 that points fill at some speeds along x, i8 (K,).
 
-    Of the points of a sweep in a cell, one counts: they are seen at nearly the same instant, so that they share the cell
+    Of the points of a sweep in a cell, one counts: they are seen at nearly the same instant, so that they share a cell
     at any speed.
 
     Args:
