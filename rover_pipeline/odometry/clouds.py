@@ -55,17 +55,12 @@ class ScanReader:
             found = self._of_cloud(scan, number, stamp)
         else:
             found = self._images.sweep(scan, number, stamp)
-        if not self.own:
-            return found
-        kept, held = (outside(each.points, self.own) for each in (found, found.held_out))
-        held_out = Points(found.held_out.points[held], found.held_out.column[held])
-        return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
+        return found.changed(lambda each: each.where(outside(each.points, self.own))) if self.own else found
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Points:
         lidar = self.lidar
-        column, points = lidar.columns_of(stored, min(COLUMNS, lidar.columns)), lidar.points(stored)
-        kept = np.isfinite(points).all(1)  # all of them, unless the recording is damaged
-        return Points(points[kept], column[kept])
+        cloud = Points(lidar.points(stored), lidar.columns_of(stored, min(COLUMNS, lidar.columns)))
+        return cloud.where(np.isfinite(cloud.points).all(1))  # all of them, unless the recording is damaged
 
     @cached_property
     def _images(self) -> PointSelection:

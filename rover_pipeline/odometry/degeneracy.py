@@ -8,7 +8,7 @@ information.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,72 +19,53 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.cross_validation import per_distance
 
 
-class Degeneracy(NamedTuple):
-    """What some sweeps leave open: projections onto the open directions of a displacement, and of a rotation."""
+def open_directions(
+    large: np.ndarray, noise: float, state: State, among: np.ndarray, options: OdometrySection, world: np.ndarray
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Directions that sweeps leave open, for the provenance: unit vectors in the world and in the lidar frame.
 
-    sweeps: np.ndarray  #: i8 (K,), numbers of the frames that leave a direction open.
-    moves: np.ndarray  #: f8 (K, 3, 3), of a displacement, in the world of the trajectory.
-    turns: np.ndarray  #: f8 (K, 3, 3), of a rotation, in the world of the trajectory.
-    moves_lidar: np.ndarray  #: f8 (K, 3, 3), of a displacement, in the lidar frame.
-    turns_lidar: np.ndarray  #: f8 (K, 3, 3), of a rotation, in the lidar frame.
-    #: f8 (frame, 6, 6), what is not known there, of a displacement and a rotation in the lidar frame, m and rad.
-    cov: np.ndarray
+    Args:
+        large: f8 (frame, 3, 6, 6), of `SweepInformation`.
+        noise: variance of the points' distances, relative to the expected one; state: of the frames.
+        among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
+        options: `max_error`, the standard deviation from which on a direction is open, and `max_range`, the largest one
+            that it is given: a lidar that sees something is no farther away.
+        world: f8 (3, 3), rotation from the world of the trajectory into that of the result.
 
-    @classmethod
-    def of(
-        cls, large: np.ndarray, noise: float, state: State, among: np.ndarray, options: OdometrySection
-    ) -> Degeneracy:
-        """Of all frames.
-
-        Args:
-            large: f8 (frame, 3, 6, 6), of `SweepInformation`.
-            noise: variance of the points' distances, relative to the expected one; state: of the frames.
-            among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
-            options: `max_error`, the standard deviation from which on a direction is open, and `max_range`, the largest
-                one that it is given: a lidar that sees something is no farther away.
-        """
-        cov, sweeps, moves, turns = np.zeros((len(large), 6, 6)), [], [], []
-        for number in np.flatnonzero(among).tolist():
-            information = large[number, 0] / noise
-            if not np.isfinite(information).all() or not information.any():
-                continue
-            scale = per_distance(information)
-            values, vectors = eigh(information * scale[:, None] * scale)
-            values, vectors = values[values < options.max_error**-2], vectors[:, values < options.max_error**-2]
-            if not len(values):
-                continue
-            # The displacement of an information is in the world, its rotation in the lidar frame.
-            into_lidar = np.eye(6)
-            into_lidar[:3, :3] = state.rot[number].T
-            vectors = matmul(into_lidar, vectors)
-            sweeps.append(number)
-            moves.append(matmul(vectors[:3], vectors[:3].T))
-            turns.append(matmul(vectors[3:], vectors[3:].T))
-            axes = scale[:, None] * vectors
-            cov[number] = matmul(axes / np.maximum(values, options.max_range**-2), axes.T)
-        numbers = np.array(sweeps, "i8")
-        moved, turned = np.array(moves).reshape(-1, 3, 3), np.array(turns).reshape(-1, 3, 3)
-        rot, back = state.rot[numbers], np.swapaxes(state.rot[numbers], 1, 2)
-        return cls(numbers, matmul(rot, moved, back), matmul(rot, turned, back), moved, turned, cov)
-
-    def summary(self, world: np.ndarray) -> dict[str, Any]:
-        """For the provenance; empty where nothing is open.
-
-        Args:
-            world: f8 (3, 3), rotation from the world of the trajectory into that of the result.
-        """
-        if not len(self.sweeps):
-            return {}
-        axes = {
-            "moves": matmul(world, self.moves, world.T), "moves_lidar": self.moves_lidar,
-            "turns": matmul(world, self.turns, world.T), "turns_lidar": self.turns_lidar,
-        }  # fmt: skip
-        found = {"sweeps": len(self.sweeps), "first": int(self.sweeps[0])}
-        return found | {name: (_axes(each).round(3) + 0.0).tolist() for name, each in axes.items()}
+    Returns:
+        The summary, empty where nothing is open; and f8 (frame, 6, 6), what is not known of a displacement and a
+        rotation in the lidar frame, m and rad.
+    """
+    cov, sweeps, found = np.zeros((len(large), 6, 6)), [], []
+    for number in np.flatnonzero(among).tolist():
+        information = large[number, 0] / noise
+        if not np.isfinite(information).all() or not information.any():
+            continue
+        scale = per_distance(information)
+        values, vectors = eigh(information * scale[:, None] * scale)
+        values, vectors = values[values < options.max_error**-2], vectors[:, values < options.max_error**-2]
+        if not len(values):
+            continue
+        # The displacement of an information is in the world, its rotation in the lidar frame.
+        into_lidar = np.eye(6)
+        into_lidar[:3, :3] = state.rot[number].T
+        vectors = matmul(into_lidar, vectors)
+        sweeps.append(number)
+        found.append([matmul(half, half.T) for half in (vectors[:3], vectors[3:])])
+        axes = scale[:, None] * vectors
+        cov[number] = matmul(axes / np.maximum(values, options.max_range**-2), axes.T)
+    if not sweeps:
+        return {}, cov
+    summary, rot = {"sweeps": len(sweeps), "first": sweeps[0]}, matmul(world, state.rot[sweeps])
+    for name, of_lidar in zip(("moves", "turns"), np.swapaxes(found, 0, 1), strict=True):
+        of_world = matmul(rot, of_lidar, np.swapaxes(rot, 1, 2))
+        for where, each in (("", of_world), ("_lidar", of_lidar)):
+            summary[name + where] = (_axes(each).round(3) + 0.0).tolist()
+    return summary, cov
 
 
 def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
-    """A line that names the directions; see `Degeneracy.summary`."""
+    """A line that names the directions; see `open_directions`."""
     if not summary:
         return []
     parts = []

@@ -24,7 +24,6 @@ from rover_pipeline.numerics.robust import MAD_TO_SD
 from rover_pipeline.odometry.accelerometer import Level, contradicted, felt_at_rest, find_level, measured
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
 #: What the user reads where the lidar may see a mirrored world.
@@ -98,27 +97,6 @@ class Imu(NamedTuple):
         return self._replace(used=f"not used: {reason}", gyro=NO_GYRO, vibration=NO_VIBRATION, notes=notes)
 
 
-def reference_rates(
-    segments: Sequence[tuple[SplineTrajectory, float, float]], begin: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Angular velocities of the lidar without an IMU: instants, f8 (M,), s, and rates, f8 (M, 3), NaN where lost.
-
-    Args:
-        segments: trajectories, with the first instant that each of them is taken for, and one after the last.
-        begin, end: f8 (sweep,), s, of the sweeps that may be used.
-    """
-    first, last, step = segments[0][1], segments[-1][2], INTERVAL / 5
-    times = first + step * np.arange(max(0, int((last - first) / step)))
-    rates = np.full((len(times), 3), np.nan)
-    for trajectory, start, stop in segments:
-        part = slice(*np.searchsorted(times, (start, stop)))
-        rates[part] = trajectory.at(times[part]).avel
-    before = np.searchsorted(begin, times, side="right") - 1
-    latest = np.append(end, -np.inf)[before]  # Number -1 is that of no sweep.
-    rates[times > latest + step] = np.nan
-    return times, rates
-
-
 def calibrated(
     samples: Samples,
     reference: tuple[np.ndarray, np.ndarray],
@@ -129,7 +107,7 @@ def calibrated(
     """An IMU that is calibrated against the lidar, or why it is not used.
 
     Args:
-        reference: instants and rates of the lidar, see `reference_rates`.
+        reference: instants and rates of the lidar, see `SweepReader.rates`.
         mount: of the IMU, as somebody gave it; name: by which the user knows it.
     """
     # Short gaps are interpolated, but a sample that is not valid makes all means around it unknown.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.lidar.geometry import CLIPPED, rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
+from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -42,26 +41,12 @@ class Points(NamedTuple):
             size: edge of the voxels, metres.
         """
         shuffled = np.random.default_rng(len(self.points)).permutation(len(self.points))
-        kept = _first_of_voxels(self.points, shuffled, size)
+        voxels = pack_key(*np.floor(self.points[shuffled].T.astype("f8") / size).astype("i8"))
+        return self.where(np.sort(shuffled[np.unique(voxels, return_index=True)[1]]))
+
+    def where(self, kept: np.ndarray) -> Points:
+        """Some of them."""
         return Points(self.points[kept], self.column[kept])
-
-
-@compiled
-def _first_of_voxels(points: np.ndarray, order: np.ndarray, size: float) -> np.ndarray:
-    """Which points, f4 (N, 3), are the first of their voxels in some order, i8 (N,); bool (N,)."""
-    slots = 16
-    while slots < 2 * len(points):
-        slots *= 2
-    table = np.full((slots, 1), EMPTY, np.int64)
-    kept = np.zeros(len(points), np.bool_)
-    for n in order:
-        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        key = voxel_key(math.floor(x / size), math.floor(y / size), math.floor(z / size))
-        slot = find_slot(table, key)
-        if table[slot, 0] == EMPTY:
-            table[slot, 0] = key
-            kept[n] = True
-    return kept
 
 
 #: Of a sweep whose points are all registered. Layout.
@@ -94,25 +79,20 @@ class Sweep(NamedTuple):
 
     def raised(self, angle: float) -> Sweep:
         """The sweep with all of its beams raised by an angle, rad."""
-        held_out = self.held_out._replace(points=_raised(self.held_out.points, angle))
-        return self._replace(points=_raised(self.points, angle), held_out=held_out)
+        return self.changed(lambda each: each._replace(points=_raised(each.points, angle)))
 
-    def one_a_voxel(self, size: float) -> Sweep:
-        """The sweep with one of its points in each voxel; see `Points.one_a_voxel`."""
-        points, column = Points(self.points, self.column).one_a_voxel(size)
-        return self._replace(points=points, column=column, held_out=self.held_out.one_a_voxel(size))
+    def changed(self, change: Callable[[Points], Points]) -> Sweep:
+        """The sweep with its points, and the held-out ones, as a function makes them of these."""
+        points, column = change(Points(self.points, self.column))
+        return self._replace(points=points, column=column, held_out=change(self.held_out))
 
 
-@compiled
 def _raised(points: np.ndarray, angle: float) -> np.ndarray:
     """Points, f4 (N, 3), of beams that are raised by an angle, rad."""
-    out, sine, cosine = np.empty(points.shape, np.float32), math.sin(angle), math.cos(angle)
-    for n in range(len(points)):
-        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        level = max(math.hypot(x, y), 1e-9)
-        along = cosine - sine * z / level
-        out[n, 0], out[n, 1], out[n, 2] = along * x, along * y, cosine * z + sine * level
-    return out
+    x, y, z = points.astype("f8").T
+    level, sine, cosine = np.maximum(np.hypot(x, y), 1e-9), np.sin(angle), np.cos(angle)
+    along = cosine - sine * z / level
+    return np.column_stack([along * x, along * y, cosine * z + sine * level]).astype("f4")
 
 
 class _Pixels(NamedTuple):

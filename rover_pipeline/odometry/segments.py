@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.shared import Exchange
+from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import sensor_info
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.clouds import BLOCK, ScanReader, is_same
-from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep, packed, unpacked
 from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.point_terms import GATE
@@ -165,11 +165,22 @@ class SweepReader(ScanReader):
         ]
 
     def rates(self, trajectories: Sequence[SplineTrajectory]) -> tuple[np.ndarray, np.ndarray]:
-        """The lidar's angular velocities by the trajectories of segments; see `inertial.reference_rates`."""
-        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, self.ranges, strict=True)]
-        used = self.times[self.recording.valid != 0] + self.begin
+        """The lidar's angular velocities by the trajectories of segments, without an IMU.
+
+        Returns:
+            Instants, f8 (M,), s, and rates, f8 (M, 3), rad/s, NaN where no sweep shows them.
+        """
+        spans, step = [self.span(*frames) for frames in self.ranges], INTERVAL / 5
+        times = spans[0][0] + step * np.arange(max(0, int((spans[-1][1] - spans[0][0]) / step)))
+        rates = np.full((len(times), 3), np.nan)
+        for trajectory, span in zip(trajectories, spans, strict=True):
+            part = slice(*np.searchsorted(times, span))
+            rates[part] = trajectory.at(times[part]).avel
+        begin = self.times[self.recording.valid != 0] + self.begin
         # Where all points are of one instant, the motion is known from one sweep to the next all the same.
-        return reference_rates(parts, used, used + (self.period or self.lidar.period))
+        ends = np.append(begin + (self.period or self.lidar.period), -np.inf)  # Number -1 is that of no sweep.
+        rates[times > ends[np.searchsorted(begin, times, side="right") - 1] + step] = np.nan
+        return times, rates
 
     @cached_property
     def spacing(self) -> float:
@@ -180,30 +191,26 @@ class SweepReader(ScanReader):
         return float(np.diff(angles).max(initial=0.0)) or SPACING
 
 
-@dataclass
-class Registration:
-    """Segments that are registered independently, in any process. Their maps are kept outside of memory."""
+def register_segments(
+    reader: SweepReader, segments: Sequence[tuple[int, int]], store: Exchange
+) -> list[SplineTrajectory]:
+    """Trajectories of segments, registered in any process, each in its own world. Their maps are put into a store.
 
-    reader: SweepReader
-    ranges: Sequence[tuple[int, int]]  #: first frames of the segments, and one after the last.
-    store: Exchange
+    Args:
+        segments: first frames, and one after the last.
+    """
+    one = partial(_registered, reader, segments, store)
+    return list(reader.recording.map(one, segments, "register", processes=True))
 
-    def trajectories(self) -> list[SplineTrajectory]:
-        """Of all segments, each in its own world."""
-        return list(self.reader.recording.map(self._register, self.ranges, "register", processes=True))
 
-    def segments(self, trajectories: Iterable[SplineTrajectory]) -> Iterator[Segment]:
-        """The segments with their trajectories."""
-        for number, ((start, stop), trajectory) in enumerate(zip(self.ranges, trajectories, strict=True)):
-            yield Segment(start, stop, trajectory, SurfelMap.of_planes(self.store.get(f"thin-{number}")))
-
-    def _register(self, start: int, stop: int) -> SplineTrajectory:
-        # Other segments are merged with this one by the two finest levels; a single segment needs no map.
-        reader, options = self.reader, self.reader.options
-        sizes, ends = options.voxels[:2] if len(self.ranges) > 1 else (), reader.times[start:stop]
-        trajectory, surfels = register(reader.read(start, stop), ends, options, sizes)
-        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.planes())
-        return trajectory
+def _registered(
+    reader: SweepReader, segments: Sequence[tuple[int, int]], store: Exchange, start: int, stop: int
+) -> SplineTrajectory:
+    # Other segments are merged with this one by the two finest levels; a single segment needs no map.
+    sizes, ends = reader.options.voxels[:2] if len(segments) > 1 else (), reader.times[start:stop]
+    trajectory, surfels = register(reader.read(start, stop), ends, reader.options, sizes)
+    store.put(f"thin-{segments.index((start, stop))}", surfels.planes())
+    return trajectory
 
 
 class Segment(NamedTuple):
@@ -228,6 +235,14 @@ class Seam(NamedTuple):
     def connected(self) -> bool:
         """Whether the segments have enough planes in common to be in one world."""
         return self.planes >= _MIN_PLANES and self.certain
+
+
+def with_maps(
+    segments: Iterable[tuple[int, int]], trajectories: Iterable[SplineTrajectory], store: Exchange
+) -> Iterator[Segment]:
+    """The segments that `register_segments` has registered."""
+    for number, (frames, trajectory) in enumerate(zip(segments, trajectories, strict=True)):
+        yield Segment(*frames, trajectory, SurfelMap.of_planes(store.get(f"thin-{number}")))
 
 
 def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, list[Seam]]:

@@ -22,7 +22,7 @@ from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.clouds import ScanReader
-from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
+from rover_pipeline.odometry.degeneracy import degeneracy_warnings, open_directions
 from rover_pipeline.odometry.distortion import distortion, rate_remarks
 from rover_pipeline.odometry.inertial import (
     Imu,
@@ -55,7 +55,16 @@ from rover_pipeline.odometry.remarks import (
     seam_summary,
     warnings_of,
 )
-from rover_pipeline.odometry.segments import MAX_BRIDGED, Registration, SweepReader, gaps, merge, split, without_overlap
+from rover_pipeline.odometry.segments import (
+    MAX_BRIDGED,
+    SweepReader,
+    gaps,
+    merge,
+    register_segments,
+    split,
+    with_maps,
+    without_overlap,
+)
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h. Schedule.
 _MAX_KNOTS = 4_000_000
@@ -124,15 +133,14 @@ def odom(
 
     # Segments are registered in parallel, sweep after sweep, and then merged. The IMU is calibrated in between.
     with recording.exchange() as store:
-        registration = Registration(reader, segments, store)
-        trajectories = registration.trajectories()
+        trajectories = register_segments(reader, segments, store)
         imu, chosen, instead = Imu("not asked for" if not options.imu else "none recorded"), "", ""
         if options.imu and imus:
             rates = reader.rates(trajectories)
             found = {name: calibrated(each, rates, mount, options, name) for name, (each, mount) in imus.items()}
             chosen, instead = nearest_to_lidar(found)
             imu, (samples, mount) = found[chosen], imus[chosen]
-        trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
+        trajectory, seams = merge(with_maps(segments, trajectories, store), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
     apart = {number for number, seam in enumerate(seams, 1) if not seam.connected}
@@ -204,14 +212,13 @@ def odom(
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
     measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
     doubted = by_rule["companions"] | by_rule["one_side"] | by_rule["traffic"] | by_rule["uncertain"]
-    degeneracy = Degeneracy.of(sweeps.large, batch.noise, state, doubted, options)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
         level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=MAX_BRIDGED))
         measured["gravity"] = level.summary()
         world = matmul(remove_tilt(state.rot[first, None], level.up)[0], world)
-    degenerate = degeneracy.summary(world)
+    degenerate, unknown = open_directions(sweeps.large, batch.noise, state, doubted, options, world)
     if degenerate:
         measured["degenerate"] = degenerate
     result = {
@@ -219,7 +226,7 @@ def odom(
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,
-        "cov": relative_to(cov + degeneracy.cov, state, first).astype("f4"),
+        "cov": relative_to(cov + unknown, state, first).astype("f4"),
         "valid": valid,
     }
     warnings = [

@@ -281,16 +281,6 @@ class SurfelLevel:
     voxels: VoxelArrays  #: with room for more voxels than there are.
     count: int = 0  #: number of voxels.
 
-    def insert(self, rays: np.ndarray, fit: bool = True) -> None:
-        """Add points; see `SurfelMap.insert`."""
-        self._reserve(self.count + len(rays))
-        self.count = insert_points(rays, self.size, self.voxels, self.count, fit)
-
-    def add(self, keys: np.ndarray, sums: np.ndarray) -> None:
-        """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 19)."""
-        self._reserve(self.count + len(keys))
-        self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
-
     def clear(self) -> None:
         """Remove all voxels, and keep the memory for others."""
         self.voxels.slots[:, 0] = EMPTY
@@ -302,9 +292,9 @@ class SurfelLevel:
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 
-    def _reserve(self, count: int) -> None:
-        """Make room for `count` voxels in a hash table that is half full at most."""
-        if count <= len(self.voxels.keys):
+    def reserve(self, more: int) -> None:
+        """Make room for more voxels in a hash table that is half full at most."""
+        if (count := self.count + more) <= len(self.voxels.keys):
             return
         larger = _with_capacity(1 << int(np.ceil(np.log2(count))))
         for new, old in zip(larger[1:], self.voxels[1:], strict=True):
@@ -333,7 +323,8 @@ class SurfelMap:
             fit: False = the planes stay as they are until `fit`.
         """
         for level in self.levels:
-            level.insert(rays, fit)
+            level.reserve(len(rays))
+            level.count = insert_points(rays, level.size, level.voxels, level.count, fit)
 
     def fit(self) -> None:
         """Fit the planes to all points."""
@@ -347,7 +338,8 @@ class SurfelMap:
     def add(self, sums: Sequence[np.ndarray]) -> None:
         """Add the `sums` of another map, as if its points had been inserted here; the planes stay until `fit`."""
         for level, keys, values in zip(self.levels, sums[::2], sums[1::2], strict=True):
-            level.add(keys, values)
+            level.reserve(len(keys))
+            level.count = insert_sums(keys, values, level.size, level.voxels, level.count)
 
     def planes(self) -> list[np.ndarray]:
         """Size, keys and planes of each level in turn, of the voxels that have a plane; see `of_planes`."""

@@ -15,7 +15,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import solveh_banded
-from rover_pipeline.odometry.observations import MAX_GAP, MIN_RATES, Points, Sweep
+from rover_pipeline.odometry.observations import MAX_GAP, MIN_RATES, Sweep
 from rover_pipeline.odometry.registration.transforms import transform_points
 from rover_pipeline.odometry.spline import SplineTrajectory, least_squares, weighted
 
@@ -50,20 +50,12 @@ class Vibration(NamedTuple):
         """The sweep as a lidar that follows the spline would have measured it."""
         if not len(self.times):
             return sweep
-        turn = exp(self.at(sweep.times)[0])
-        held_out = sweep.held_out
-        if len(held_out.points):
-            held_out = Points(_turned(held_out.points, held_out.column, turn), held_out.column)
-        return sweep._replace(points=_turned(sweep.points, sweep.column, turn), held_out=held_out)
+        poses = np.zeros((len(sweep.times), 3)), exp(self.at(sweep.times)[0])
+        return sweep.changed(lambda each: each._replace(points=transform_points(*each, *poses).astype("f4")))
 
 
 #: Layout.
 NO_VIBRATION = Vibration(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
-
-
-def _turned(points: np.ndarray, column: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """Points, f4 (N, 3), turned by the rotation of their column, f8 (C, 3, 3)."""
-    return transform_points(points, column, np.zeros((len(turn), 3)), turn).astype("f4")
 
 
 def split_rates(times: np.ndarray, rates: np.ndarray, step: float) -> tuple[np.ndarray, Vibration]:

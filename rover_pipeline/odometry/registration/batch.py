@@ -29,7 +29,6 @@ from rover_pipeline.odometry.registration.point_to_plane import pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     SplineEquations,
     add_poses,
-    add_rates,
     add_smoothness,
     add_vectors,
 )
@@ -125,7 +124,12 @@ def rate_equations(trajectory: SplineTrajectory, gyro: Gyro) -> SplineEquations:
     """Normal equations of the control points that a gyroscope's rates, of which there are some, act on."""
     low, part = trajectory.window(gyro.times[0], gyro.times[-1])
     equations = _no_equations(part)
-    add_rates(part, gyro.rates, part.locate(gyro.times), gyro.noise**-2, equations)
+    instants, information = part.locate(gyro.times), gyro.noise**-2
+    u = instants.fraction[:, None]
+    weights = np.concatenate([-((1 - u) ** 2), 3 * u**2 - 4 * u, 1 + 2 * u - 3 * u**2, u**2], axis=1) / (2 * part.step)
+    matrix, right = np.zeros((len(u), 6, 6)), np.zeros((len(u), 6))
+    matrix[:, 3:, 3:], right[:, 3:] = information * np.eye(3), information * (gyro.rates - part.at(gyro.times).avel)
+    add_poses(matrix, right, instants.first, weights, equations)
     return equations._replace(first=low)
 
 

@@ -26,7 +26,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     mean_cost,
     world_rays,
 )
-from rover_pipeline.odometry.registration.first_guess import SmallGicp
+from rover_pipeline.odometry.registration.first_guess import register_in_turn
 from rover_pipeline.odometry.registration.speeds import open_direction, with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import register_sweep, widest_gate
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
@@ -65,14 +65,13 @@ def register(
     begin = np.floor(begin / options.knots) * options.knots
     if not used:
         return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(sizes)
-    guessed = SmallGicp(options.spacing, options.voxel)
-    instants, matrices = np.array([sweep.end for sweep in used]), np.stack([guessed.register(sweep) for sweep in used])
+    matrices, instants = register_in_turn(used, options.spacing, options.voxel), np.array([each.end for each in used])
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, options.jerk)
     if options.passes != 1:
         # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
-        even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
+        even = [sweep.changed(lambda each: each.one_a_voxel(options.voxels[0])) for sweep in used]
         refined, fits = _register_sweeps(even, guess, options)
         return refined, build_map(itertools.compress(used, fits), refined, sizes)
     return guess, build_map(used, guess, sizes)

@@ -18,7 +18,6 @@ from rover_pipeline.odometry.spline import (
     Instants,
     SplineTrajectory,
     evaluate_poses,
-    evaluate_spline,
     exp_so3,
     log_so3,
     multiply,
@@ -96,29 +95,6 @@ def add_smoothness(trajectory: SplineTrajectory, information: float, start: int,
                 for other in range(k + 1):
                     value = information * THIRD_DIFFERENCE[k] * THIRD_DIFFERENCE[other]
                     equations.blocks[m + k, k - other, i, i] += value
-
-
-@compiled
-def add_rates(
-    trajectory: SplineTrajectory,
-    rates: np.ndarray,
-    instants: Instants,
-    information: float,
-    equations: SplineEquations,
-) -> None:
-    """Adds measured angular velocities, f8 (G, 3), rad/s, lidar frame, of the same information, s2/rad2."""
-    step = trajectory.step
-    _, _, _, _, avel = evaluate_spline(trajectory, instants)
-    matrix, right, weights = np.zeros((len(rates), 6, 6)), np.zeros((len(rates), 6)), np.empty((len(rates), 4))
-    for n in range(len(rates)):
-        u = instants.fraction[n]
-        weights[n, 0], weights[n, 3] = -(1 - u) * (1 - u) / (2 * step), u * u / (2 * step)
-        weights[n, 1] = (3 * u * u - 4 * u) / (2 * step)
-        weights[n, 2] = -weights[n, 0] - weights[n, 1] - weights[n, 3]
-        for i in range(3):
-            matrix[n, 3 + i, 3 + i] = information
-            right[n, 3 + i] = information * (rates[n, i] - avel[n, i])
-    add_poses(matrix, right, instants.first, weights, equations)
 
 
 def widest_gate(reach: float) -> float:
