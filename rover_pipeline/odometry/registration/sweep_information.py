@@ -224,9 +224,9 @@ class PrincipalAxes(NamedTuple):
         still = matmul(transform_points(*points, *poses) - pos, rot).astype("f4"), np.zeros(len(points.points), "i4")
         moves, every_fourth = np.concatenate([self.directions, -self.directions]) * LARGE, weights._replace(stride=4)
         at_pos, at_rot = pos + moves[:, None, :3], matmul(rot, exp(moves[:, 3:]))[:, None]
-        found = []
+        found, tables = [], surfels.tables
         for move, there, turned in zip(moves, at_pos, at_rot, strict=True):
-            matches = match_points(*still, there, turned, surfels.tables, every_fourth)
+            matches = match_points(*still, there, turned, tables, every_fourth)
             along = weighted_derivatives(*still, turned, matches, every_fourth, move[None] / LARGE)[:, 0]
             found.append((along**2 * parts(matches)).sum(axis=1))
         seeming = np.cumsum(np.reshape(found, (2, 6, len(known))), axis=2).transpose(2, 0, 1)
@@ -389,9 +389,10 @@ def _landmarks(
         return np.nan, np.nan
     world = transform_points(*points, *poses)
     cells, example, column = np.unique(_squares(world / LARGE), return_index=True, return_inverse=True)
+    tables = surfels.tables
 
     def on_planes(move: np.ndarray, counted: np.ndarray) -> np.ndarray:
-        number = match_points(*points, poses[0] + move, poses[1], surfels.tables, weights).number[:, 0]
+        number = match_points(*points, poses[0] + move, poses[1], tables, weights).number[:, 0]
         return np.bincount(column[number], counted[number], len(cells))
 
     def lost(along: np.ndarray, counted: np.ndarray) -> np.ndarray:
