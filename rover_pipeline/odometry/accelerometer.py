@@ -225,6 +225,11 @@ def contradicted(ts: np.ndarray, found: Accelerations, level: Level) -> np.ndarr
     off = found.residual(np.concatenate([GRAVITY * level.up, level.bias, level.arm]), sign)
     size = np.linalg.norm(off, axis=1)
     usual = float(np.median(size))
+    if len(off) > SPAN:
+        # Windows that do not overlap differ by the noise. What a wrong trajectory leaves in most of a recording, such as
+        # the acceleration of a car among others that accelerate as well, stays for several windows and is none
+        # (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
+        usual = min(usual, float(np.median(np.linalg.norm(off[SPAN:] - off[:-SPAN], axis=1)) / np.sqrt(2)))
     wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * usual) + _SCALE * np.linalg.norm(found.moved, axis=1)
     # An accelerometer that feels nothing contradicts a change of velocity, in however many windows it is. Where bodies
     # set off in most of a recording, its level is wrong by their mean acceleration, and the median force is right.
