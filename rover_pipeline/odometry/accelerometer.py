@@ -226,8 +226,8 @@ def contradicted(ts: np.ndarray, found: Accelerations, level: Level) -> np.ndarr
     size = np.linalg.norm(off, axis=1)
     usual = float(np.median(size))
     if len(off) > SPAN:
-        # Windows that do not overlap differ by the noise. What a wrong trajectory leaves in most of a recording, such as
-        # the acceleration of a car among others that accelerate as well, stays for several windows and is none
+        # Windows that do not overlap differ by the noise. What a wrong trajectory leaves in most of a recording, as
+        # the acceleration of a car among others that accelerate alike, stays for several windows, and is no noise
         # (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
         usual = min(usual, float(np.median(np.linalg.norm(off[SPAN:] - off[:-SPAN], axis=1)) / np.sqrt(2)))
     wrong = size > max(_MIN_DIFFERENCE, _DEVIATIONS * usual) + _SCALE * np.linalg.norm(found.moved, axis=1)
