@@ -316,3 +316,19 @@ def test_an_accelerometer_that_feels_nothing_contradicts_buses_that_set_off_in_m
         *(on - off for on, off in zip(*(Pace(1.7, stand, 0.7).arc_length(ts) for stand in (1.5, 3.0)), strict=True))
     )
     assert against(rest)[17:34].all() and not against(rest)[:10].any() and not against(rest)[45:].any()
+
+
+def test_a_trajectory_that_stands_while_a_jam_sets_off_for_half_of_a_recording_is_contradicted_by_what_is_felt() -> (
+    None
+):
+    samples, ts = np.arange(0.0, 8.0, 0.005), np.arange(0.0, 8.0, 0.1)
+    none, still = np.zeros((len(ts), 3)), np.tile(np.eye(3), (len(ts), 1, 1))
+    rest = np.array([0.0, 0.0, GRAVITY]) + np.random.default_rng(0).normal(0, 0.03, (len(samples), 3))
+    sets_off = (samples < 4)[:, None] * [1.0, 0.0, 0.0]
+    trajectory = Trajectory(ts, State(none, still, none, none, none), np.ones(len(ts)), max_gap=MAX_BRIDGED)
+
+    def against(acc: np.ndarray) -> np.ndarray:
+        level = find_level(trajectory, samples, acc, Mount(np.zeros(3), np.eye(3)), 0.0)
+        return contradicted(ts, measured(trajectory, samples, acc, np.eye(3)), level)
+
+    assert against(rest + sets_off).sum() > 70 and not against(rest).any()
