@@ -45,7 +45,7 @@ class Points(NamedTuple):
         return self.where(np.sort(shuffled[np.unique(voxels, return_index=True)[1]]))
 
     def where(self, kept: np.ndarray) -> Points:
-        """Some of them."""
+        """Those of a mask, bool (N,), or of numbers, i8 (K,), which rise as their columns do."""
         return Points(self.points[kept], self.column[kept])
 
 

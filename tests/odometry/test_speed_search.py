@@ -133,6 +133,17 @@ def test_a_world_that_leans_fills_as_many_cells() -> None:
     assert np.abs(upright - leans).max() <= 2  # but for rounding
 
 
+def test_of_the_points_of_a_sweep_in_a_cell_one_counts_at_all_speeds() -> None:
+    rng = np.random.default_rng(4)
+    cells = np.unique(rng.integers(0, 20, (300, 3)), axis=0)
+    since = rng.uniform(0, 0.1, len(cells))
+    places, beside = (cells + 0.5, cells + rng.uniform(0.1, 0.9, cells.shape))
+    alone = filled([places, places], [since, since + 1], np.eye(3), [1.0])[1]
+    both = [np.concatenate([places, beside])] * 2
+    twice = filled(both, [np.tile(since, 2), np.tile(since, 2) + 1], np.eye(3), [1.0])[1]
+    assert np.array_equal(alone, twice)
+
+
 def test_only_a_direction_that_hardly_any_surface_faces_is_open() -> None:
     information = np.diag([2.0, 50.0, 48.0, 1.0, 1.0, 1.0])
     found = open_direction(information)
